@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_bans KEYS: what bans cost a request that meets one limit by one attribute. Where nobody is banned; where KEYS
- * keys are and the request's is none of them, or is one; and how much of that is the hash of the key. Keys come at
+ * bench_bans KEYS: what exceptions cost a request that meets one limit by one attribute. Where there are none; where
+ * KEYS keys are banned and the request's is none of them, or is one; where they have a level, and it has one; and how
+ * much of that is the hash of the key. Keys come at
  * random, so that the table's lines are not in the cache. "bytes": of the table, for each ban. */
 #include "measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rules/banned_keys.h"
+#include "rules/excepted_keys.h"
 
 #define CHUNK 4096
 
 struct subject {
-    struct weir_banned_keys *none, *many;
+    struct weir_excepted_keys *none, *many, *leveled;
     uint64_t keys;
 };
 
-/* As serve/banned.c does it, without finding the values. */
-static uint64_t hash_of(const struct weir_banned_keys *keys, uint64_t number)
+/* As serve/excepted.c does it, without finding the values. */
+static uint64_t hash_of(const struct weir_excepted_keys *keys, uint64_t number)
 {
     struct weir_siphash_state state;
-    weir_banned_keys_hash_start(keys, "api-per-user", &state);
-    weir_banned_keys_hash_add(&state, (struct weir_slice){ "user", 4 });
-    weir_banned_keys_hash_add(&state, (struct weir_slice){ &number, sizeof number });
-    return weir_banned_keys_hash_end(&state);
+    weir_excepted_keys_hash_start(keys, "api-per-user", &state);
+    weir_excepted_keys_hash_add(&state, (struct weir_slice){ "user", 4 });
+    weir_excepted_keys_hash_add(&state, (struct weir_slice){ &number, sizeof number });
+    return weir_excepted_keys_hash_end(&state);
 }
 
-static void ask(const struct weir_banned_keys *keys, uint64_t number)
+static void ask(const struct weir_excepted_keys *keys, uint64_t number)
 {
-    uint64_t left_ns = 0;
-    if (weir_banned_keys_any(keys)) {
-        measure_keep(weir_banned_keys_find(keys, hash_of(keys, number), 1, &left_ns));
+    struct weir_excepted excepted;
+    if (weir_excepted_keys_any(keys)) {
+        measure_keep(weir_excepted_keys_find(keys, hash_of(keys, number), 1, &excepted));
     }
 }
 
@@ -73,30 +74,44 @@ static uint64_t hit(void *context, uint64_t *state)
     return CHUNK;
 }
 
+static uint64_t level(void *context, uint64_t *state)
+{
+    const struct subject *subject = context;
+    for (int i = 0; i < CHUNK; i++) {
+        ask(subject->leveled, measure_below(measure_mix((*state)++), subject->keys));
+    }
+    return CHUNK;
+}
+
 static double bytes(void *context, const struct measure_case *self, uint64_t sample_ns)
 {
     const struct subject *subject = context;
     (void)self, (void)sample_ns;
-    return (double)weir_banned_keys_bytes(subject->many) / (double)weir_banned_keys_count(subject->many);
+    return (double)weir_excepted_keys_bytes(subject->many) / (double)weir_excepted_keys_count(subject->many);
 }
 
 int main(int argc, char **argv)
 {
     static const struct measure_case cases[] = {
         { "none", measure_take, none, 1 }, { "hash", measure_take, hash, 1 },   { "miss", measure_take, miss, 1 },
-        { "hit", measure_take, hit, 1 },   { "miss-2", measure_take, miss, 2 }, { "bytes", bytes, NULL, 1 },
+        { "hit", measure_take, hit, 1 },   { "miss-2", measure_take, miss, 2 }, { "level", measure_take, level, 1 },
+        { "bytes", bytes, NULL, 1 },
     };
     struct subject subject = { .keys = measure_argument(argc, argv, 1, 1, 100000000, "KEYS") };
-    if (weir_banned_keys_create(subject.keys, &subject.none) || weir_banned_keys_create(subject.keys, &subject.many)) {
+    if (weir_excepted_keys_create(subject.keys, &subject.none) ||
+        weir_excepted_keys_create(subject.keys, &subject.many) ||
+        weir_excepted_keys_create(subject.keys, &subject.leveled)) {
         return EXIT_FAILURE;
     }
     for (uint64_t i = 0; i < subject.keys; i++) {
-        if (weir_banned_keys_put(subject.many, hash_of(subject.many, i), 0, 1)) {
+        if (weir_excepted_keys_put(subject.many, hash_of(subject.many, i), NULL, 0, 1) ||
+            weir_excepted_keys_put(subject.leveled, hash_of(subject.leveled, i), i % 2 ? "plus" : "low", 0, 1)) {
             return EXIT_FAILURE;
         }
     }
     int code = measure_serve(cases, sizeof cases / sizeof cases[0], &subject);
-    weir_banned_keys_destroy(subject.none);
-    weir_banned_keys_destroy(subject.many);
+    weir_excepted_keys_destroy(subject.none);
+    weir_excepted_keys_destroy(subject.many);
+    weir_excepted_keys_destroy(subject.leveled);
     return code;
 }

@@ -14,7 +14,7 @@ struct burst {
     const struct weir_limit_spec *spec; /* NULL: there is none */
     uint64_t requests;                  /* of its capacity */
     unsigned override_line;             /* 0: the limit's own */
-    bool rollout;                       /* that is a rollout's */
+    const char *kind;                   /* of that: "override", "level", "rollout" */
     bool of_each_key;
 };
 
@@ -39,7 +39,7 @@ static struct burst burst_of(const struct weir_rules *rules, size_t index, const
             continue;
         burst.spec = spec;
         burst.override_line = mark.line;
-        burst.rollout = override->rollout > 0;
+        burst.kind = override->rollout > 0 ? "rollout" : override->level ? "level" : "override";
     }
     burst.requests = burst.spec ? weir_limit_capacity(burst.spec) / limit->cost : 0;
     if (burst.requests == 0)
@@ -63,8 +63,7 @@ void weir_burst_format(const struct weir_rules *rules, size_t index, const struc
         return;
     weir_duration_format(burst_ms(burst.spec), time, sizeof(time));
     if (burst.override_line)
-        (void)snprintf(by, sizeof(by), " (by the %s in line %u)", burst.rollout ? "rollout" : "override",
-                       burst.override_line);
+        (void)snprintf(by, sizeof(by), " (by the %s in line %u)", burst.kind, burst.override_line);
     if (connections && burst.requests > connections)
         (void)snprintf(bears, sizeof(bears), "; with %" PRIu64 " connections %" PRIu64 " of them wait for one",
                        connections, burst.requests - connections);

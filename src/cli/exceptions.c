@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules ban`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change or read
- * the log, and prints what came of it. Called by rules.c. */
+ * `weir rules ban`, `level`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change
+ * or read the log, and prints what came of it. Called by rules.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 
 static const char help[] =
     "Usage: weir rules ban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
+    "       weir rules level --config FILE --comment WHY [OPTION ...] LIMIT LEVEL [ATTRIBUTE=VALUE ...]\n"
     "       weir rules unban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
     "       weir rules exceptions --config FILE [--all] [--count N] [--json] [LIMIT [ATTRIBUTE=VALUE ...]]\n"
     "\n"
@@ -25,8 +26,12 @@ static const char help[] =
     "key: [user] it is user=ada.\n"
     "\n"
     "  ban              refuses everything under this key, until then or for good\n"
-    "  unban            ends that; what the key had used before stays used\n"
-    "  exceptions       who is banned, why, since when and until when, and by whom: the newest first\n"
+    "  level            gives this key one of the levels: that LIMIT has in the rules, until then or for good\n"
+    "  unban            ends whichever of these holds; what the key had used before stays used\n"
+    "  exceptions       who is banned or has a level, why, since when and until when, and by whom: the newest\n"
+    "                   first\n"
+    "\n"
+    "A key has one of them at a time: the newest takes the place of the one before.\n"
     "\n"
     "  --config FILE    the configuration that names the store\n"
     "  --comment WHY    of the change, for who looks at it later\n"
@@ -42,6 +47,7 @@ static const char help[] =
     "Examples:\n"
     "  weir rules ban --config weir.yaml --comment 'scrapes the catalogue' --for 6hour api-per-user user=ada\n"
     "  weir rules ban --config weir.yaml --comment abuse api-per-address ip=2001:db8::1\n"
+    "  weir rules level --config weir.yaml --comment 'has paid' --for 30day api-per-user plus user=ada\n"
     "  weir rules unban --config weir.yaml --comment 'has stopped' api-per-user user=ada\n"
     "  weir rules exceptions --config weir.yaml\n"
     "  weir rules exceptions --config weir.yaml --all api-per-user user=ada\n";
@@ -52,6 +58,7 @@ struct asked {
     struct weir_versions versions;
     const char *until; /* NULL: for good */
     bool all;
+    const char *level; /* NULL: none */
     struct weir_exception_named named;
 };
 
@@ -78,9 +85,10 @@ static void print_done(const struct asked *asked, const struct weir_exception_ed
     if (edit->until_ns > 0)
         weir_text_utc(&text, edit->until_ns);
     if (edit->kind == WEIR_EXCEPTION_UNBAN)
-        printf(" is banned no more\n");
+        printf(" has no exception any more\n");
     else
-        printf(" is banned %s%s\n", edit->until_ns > 0 ? "until " : "for good", until);
+        printf(" %s%s %s%s\n", edit->level ? "has level " : "is banned", edit->level ? edit->level : "",
+               edit->until_ns > 0 ? "until " : "for good", until);
 }
 
 static int change(const struct asked *asked, enum weir_exception_kind kind)
@@ -89,6 +97,7 @@ static int change(const struct asked *asked, enum weir_exception_kind kind)
     struct weir_fault fault = { 0 };
     struct weir_exception_edit edit = { .kind = kind,
                                         .named = &asked->named,
+                                        .level = asked->level,
                                         .wall_ns = weir_time_read().wall_ns,
                                         .author = asked->versions.author,
                                         .comment = asked->versions.comment };
@@ -116,17 +125,20 @@ static void print_list(const json_t *list)
     {
         const char *until = json_string_value(json_object_get(one, "until")), *name;
         const char *what = json_string_value(json_object_get(one, "what"));
+        const char *level = json_string_value(json_object_get(one, "level"));
         printf("change %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(one, "change")));
         if (!what) {
             printf("  is damaged\n");
             continue;
         }
-        printf("  %s  %s  %s  %s", json_string_value(json_object_get(one, "when")),
-               json_string_value(json_object_get(one, "author")), what,
+        printf("  %s  %s  %s%s%s  %s", json_string_value(json_object_get(one, "when")),
+               json_string_value(json_object_get(one, "author")), what, level ? " " : "", level ? level : "",
                json_string_value(json_object_get(one, "limit")));
         json_object_foreach(json_object_get(one, "key"), name, value) printf(" %s=%s", name, json_string_value(value));
         if (strcmp(what, "unban") != 0)
             printf("  %s%s", until ? "until " : "for good", until ? until : "");
+        if (json_is_true(json_object_get(one, "unknown")))
+            printf("  (does nothing: the newest version of the rules has no such level)");
         printf("\n  why:   %s\n", json_string_value(json_object_get(one, "comment")));
     }
 }
@@ -158,7 +170,7 @@ static int list(const struct asked *asked)
         (void)json_dumpf(found, stdout, JSON_COMPACT);
         putchar('\n');
     } else if (json_array_size(found) == 0) {
-        printf("%s\n", asked->all ? "there was no change" : "nobody is banned");
+        printf("%s\n", asked->all ? "there was no change" : "nobody is banned or has a level");
     } else {
         done = weir_plain_json(found);
         if (done)
@@ -201,18 +213,29 @@ static bool name_key(struct asked *asked, const char *verb, int count, char **re
 
 static int run(struct asked *asked, const char *verb, int count, char **rest)
 {
-    const bool lists = strcmp(verb, "exceptions") == 0, bans = strcmp(verb, "ban") == 0;
+    const bool lists = strcmp(verb, "exceptions") == 0, levels = strcmp(verb, "level") == 0;
+    const enum weir_exception_kind kind = levels                     ? WEIR_EXCEPTION_LEVEL
+                                          : strcmp(verb, "ban") == 0 ? WEIR_EXCEPTION_BAN
+                                                                     : WEIR_EXCEPTION_UNBAN;
     if (!asked->versions.config_file)
         return complain(verb, "say which configuration: --config FILE");
     if (!lists && count == 0)
         return complain(verb, "say which limit, and which key of it");
     if (!lists && !asked->versions.comment)
         return complain(verb, "say why: --comment WHY");
-    if (!bans && asked->until)
-        return complain(verb, "--for and --until are a ban's");
+    if (kind == WEIR_EXCEPTION_UNBAN && asked->until)
+        return complain(verb, "--for and --until are a ban's or a level's");
+    if (levels && count < 2)
+        return complain(verb, "say which level: LIMIT LEVEL ATTRIBUTE=VALUE");
+    if (levels) { /* LIMIT LEVEL */
+        asked->level = rest[1];
+        rest[1] = rest[0];
+        rest++;
+        count--;
+    }
     if (!name_key(asked, verb, count, rest) || !weir_versions_open(&asked->versions, false))
         return WEIR_EXIT_ERROR;
-    return lists ? list(asked) : change(asked, bans ? WEIR_EXCEPTION_BAN : WEIR_EXCEPTION_UNBAN);
+    return lists ? list(asked) : change(asked, kind);
 }
 
 int weir_cli_exceptions(int argc, char **argv)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/attributes.h"
+#include "cli/explain_exceptions.h"
 #include "cli/in_force.h"
 #include "cli/limit_text.h"
 #include "cli/notes.h"
@@ -24,7 +25,8 @@ static const char help[] =
     "Usage: weir explain [OPTION ...] [ATTRIBUTE=VALUE ...]\n"
     "\n"
     "Says which limits a request with these attributes would meet, which override of them applies, and why the others\n"
-    "do not apply; of one that nodes share also how, this node's share, and the bound on what it may stray.\n"
+    "do not apply; of one that nodes share also how, this node's share, and the bound on what it may stray. Where the\n"
+    "rules stand in a store, also whether the key of the request is banned there, or has a level.\n"
     "\n"
     "Without --config it asks the running server which file is in force there, and explains that file; where no "
     "server\n"
@@ -120,6 +122,10 @@ static void place_print(const struct weir_explanation *explanation, const struct
     const struct weir_rule *rule = explanation->rule;
     char percent[WEIR_ROLLOUT_SIZE];
     weir_rollout_format(rollout ? rollout->rollout : 0, percent, sizeof(percent));
+    if (rule->level) {
+        printf(" (level %s, line %u)\n", rule->level, explanation->mark.line);
+        return;
+    }
     if (rule->rollout) {
         printf(" (rollout: among %s %% of the keys, line %u)\n", percent, explanation->mark.line);
         return;
@@ -191,7 +197,8 @@ static void other_print(const json_t *other, const struct weir_rule *rule, int w
 }
 
 static json_t *explanation_json(const struct weir_explanation *explanation, const struct weir_config *config,
-                                const struct weir_rule *rollout, const json_t *other)
+                                const struct weir_rule *rollout, const struct weir_explained_exception *exception,
+                                const json_t *other)
 {
     const struct weir_rule *rule = explanation->rule;
     char rate[64];
@@ -208,6 +215,10 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
     (void)json_object_set_new(object, "override",
                               variant_length(rule) > 0 ? json_stringn(rule->variant, (size_t)variant_length(rule))
                                                        : json_null());
+    if (rule->level)
+        (void)json_object_set_new(object, "level", json_string(rule->level));
+    if (exception->kind)
+        (void)json_object_set_new(object, "exception", weir_explained_exception_json(exception));
     if (rollout)
         (void)json_object_set_new(object, "rollout", weir_rollout_json(rollout));
     if (rollout)
@@ -242,34 +253,50 @@ static void request_note(const struct weir_ruleset *ruleset, const struct weir_c
                refused ? "refuse" : "admit");
 }
 
+/* One limit: a line or more, or an element of the list. */
+static int explain_one(struct weir_explain_exceptions *exceptions, size_t index, const json_t *other, int width,
+                       json_t *list)
+{
+    const struct weir_config *config = exceptions->ruleset->config;
+    const struct weir_rules *rules = exceptions->ruleset->rules;
+    const struct weir_rule *rollout = weir_rules_rollout(rules, index);
+    struct weir_explanation explanation;
+    struct weir_explained_exception exception;
+    struct weir_fault fault;
+    int error = weir_rules_explain(rules, index, exceptions->attributes->list, exceptions->attributes->count,
+                                   &explanation, &fault);
+    if (error) {
+        fault_print("", &fault);
+        return error;
+    }
+    weir_explain_exception(exceptions, &explanation, &exception);
+    if (list) {
+        (void)json_array_append_new(list, explanation_json(&explanation, config, rollout, &exception, other));
+        return 0;
+    }
+    explanation_print(&explanation, config, rollout, width, is_overruled(other, explanation.rule));
+    weir_explained_exception_print(&exception, width);
+    other_print(other, explanation.rule, width);
+    return 0;
+}
+
 static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli_attributes *attributes,
                        const struct weir_in_force *in_force, bool json)
 {
     const struct weir_rules *rules = ruleset->rules;
-    json_t *list = json_array();
+    struct weir_explain_exceptions exceptions;
+    json_t *list = json ? json_array() : NULL;
     int width = 0;
-    int error = 0;
+    int error = json && !list ? WEIR_ENOMEM : 0;
+    weir_explain_exceptions_init(&exceptions, ruleset, attributes);
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         int length = (int)strlen(weir_rules_limit(rules, i)->name);
         width = length > width ? length : width;
     }
-    for (size_t i = 0; i < weir_rules_count(rules) && !error; i++) {
-        const char *name = weir_rules_limit(rules, i)->name;
-        const json_t *other = weir_in_force_other(in_force, name);
-        struct weir_explanation explanation;
-        struct weir_fault fault;
-        error = weir_rules_explain(rules, i, attributes->list, attributes->count, &explanation, &fault);
-        if (error)
-            fault_print("", &fault);
-        else if (json)
-            (void)json_array_append_new(
-                list, explanation_json(&explanation, ruleset->config, weir_rules_rollout(rules, i), other));
-        if (!error && !json) {
-            explanation_print(&explanation, ruleset->config, weir_rules_rollout(rules, i), width,
-                              is_overruled(other, explanation.rule));
-            other_print(other, explanation.rule, width);
-        }
-    }
+    for (size_t i = 0; i < weir_rules_count(rules) && !error; i++)
+        error = explain_one(&exceptions, i, weir_in_force_other(in_force, weir_rules_limit(rules, i)->name), width,
+                            list);
+    weir_explain_exceptions_deinit(&exceptions);
     const char *uncounted = weir_note_uncounted(ruleset->config);
     if (uncounted && !json && !error)
         printf("%s\n", uncounted);

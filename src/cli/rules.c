@@ -33,7 +33,7 @@ static const char help[] =
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "       weir rules export --config FILE\n"
     "       weir rules import --config FILE [--dry-run] EXPORT\n"
-    "       weir rules ban | unban | exceptions --help\n"
+    "       weir rules ban | level | unban | exceptions --help\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
     "a store of them: all that is wrong with it, up to 100 errors, as FILE:LINE:COLUMN: message. Where\n"
@@ -57,7 +57,7 @@ static const char help[] =
     "  rollback         makes the text of an older version the newest version\n"
     "  export           all versions and exceptions, as lines of JSON\n"
     "  import           puts an export into a store without versions, as it was\n"
-    "  ban, unban       one key of one limit, without a new version; exceptions lists them\n"
+    "  ban, level       one key of one limit, without a new version; unban ends it\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
@@ -276,13 +276,14 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check",  "list",    "history", "show",       "diff",
-                                         "apply",  "approve", "rollout", "rollback",   "export",
-                                         "import", "ban",     "unban",   "exceptions", NULL };
+    static const char *const words[] = { "check",   "list",    "history",    "show",   "diff",   "apply",
+                                         "approve", "rollout", "rollback",   "export", "import", "ban",
+                                         "level",   "unban",   "exceptions", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
-    if (strcmp(verb, "ban") == 0 || strcmp(verb, "unban") == 0 || strcmp(verb, "exceptions") == 0)
+    if (strcmp(verb, "ban") == 0 || strcmp(verb, "level") == 0 || strcmp(verb, "unban") == 0 ||
+        strcmp(verb, "exceptions") == 0)
         return weir_cli_exceptions(argc - 1, argv + 1);
     for (size_t i = 1; words[i]; i++)
         if (strcmp(verb, words[i]) == 0)

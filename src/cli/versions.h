@@ -33,7 +33,7 @@ bool weir_versions_open(struct weir_versions *versions, bool create);
 const char *weir_versions_author(void); /* who is logged in, or "unknown" */
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions);
 
-/* `weir rules ban`, `unban` and `exceptions`, argv[0] being the verb; the exit code. */
+/* `weir rules ban`, `level`, `unban` and `exceptions`, argv[0] being the verb; the exit code. */
 int weir_cli_exceptions(int argc, char **argv);
 
 /* Each in a file of its own name. */

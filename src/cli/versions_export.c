@@ -82,11 +82,14 @@ static bool take_exception(void *context, const struct weir_exception *exception
     }
     export->next = exception->number + 1;
     export->exceptions++;
-    if (!put(json_pack("{s:I,s:s,s:s,s:o,s:I,s:o,s:I,s:s,s:s,s:o}", "exception", (json_int_t)exception->number, "kind",
-                       weir_exception_kind_name(exception->kind), "limit", exception->limit, "key", key, "until_ns",
-                       (json_int_t)exception->until_ns, "when", time_of(exception->wall_ns), "when_ns",
-                       (json_int_t)exception->wall_ns, "author", exception->author, "comment", exception->comment,
-                       "change", hex_of(exception->change, sizeof(exception->change)))))
+    json_t *one = json_pack("{s:I,s:s,s:s,s:o,s:I,s:o,s:I,s:s,s:s,s:o}", "exception", (json_int_t)exception->number,
+                            "kind", weir_exception_kind_name(exception->kind), "limit", exception->limit, "key", key,
+                            "until_ns", (json_int_t)exception->until_ns, "when", time_of(exception->wall_ns), "when_ns",
+                            (json_int_t)exception->wall_ns, "author", exception->author, "comment", exception->comment,
+                            "change", hex_of(exception->change, sizeof(exception->change)));
+    if (one && exception->level[0])
+        (void)json_object_set_new(one, "level", json_string(exception->level));
+    if (!put(one))
         export->failed = weir_error_text(WEIR_ENOMEM);
     return !export->failed;
 }

@@ -110,22 +110,23 @@ static bool version_decode(const struct import *import, json_t *json, struct wei
 static bool exception_decode(const struct import *import, json_t *json, struct weir_exception_change *ret_change)
 {
     json_int_t number = 0, until_ns = 0, wall_ns = 0;
-    const char *kind, *limit, *key, *author, *comment, *change;
+    const char *kind, *limit, *key, *author, *comment, *change, *level = NULL;
     size_t size = 0;
     json_error_t error;
     struct weir_fault fault = { 0 };
-    if (json_unpack_ex(json, &error, JSON_STRICT, "{s:I,s:s,s:s,s:s%,s:I,s?o,s:I,s:s,s:s,s:s}", "exception", &number,
-                       "kind", &kind, "limit", &limit, "key", &key, &size, "until_ns", &until_ns, "when",
+    if (json_unpack_ex(json, &error, JSON_STRICT, "{s:I,s:s,s:s,s:s%,s:I,s?o,s:I,s:s,s:s,s:s,s?s}", "exception",
+                       &number, "kind", &kind, "limit", &limit, "key", &key, &size, "until_ns", &until_ns, "when",
                        &(json_t *){ NULL }, "when_ns", &wall_ns, "author", &author, "comment", &comment, "change",
-                       &change))
+                       &change, "level", &level))
         return complain(import, "%s", error.text);
     *ret_change = (struct weir_exception_change){ .limit = limit,
+                                                  .level = level,
                                                   .key = { key, size },
                                                   .until_ns = until_ns < 0 ? UINT64_MAX : (uint64_t)until_ns,
                                                   .wall_ns = wall_ns < 0 ? UINT64_MAX : (uint64_t)wall_ns,
                                                   .author = author,
                                                   .comment = comment };
-    for (int i = WEIR_EXCEPTION_BAN; i <= WEIR_EXCEPTION_UNBAN; i++)
+    for (int i = WEIR_EXCEPTION_BAN; i <= WEIR_EXCEPTION_LEVEL; i++)
         if (strcmp(kind, weir_exception_kind_name((enum weir_exception_kind)i)) == 0)
             ret_change->kind = (enum weir_exception_kind)i;
     if (!hex_read(change, ret_change->change, sizeof(ret_change->change)))

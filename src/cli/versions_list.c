@@ -16,10 +16,10 @@
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 
-enum column { LIMIT, RATE, CAPACITY, ALGORITHM, KEY, SHARING, MODE, OVERRIDES, ROLLOUT, COLUMNS };
+enum column { LIMIT, RATE, CAPACITY, ALGORITHM, KEY, SHARING, MODE, OVERRIDES, LEVELS, ROLLOUT, COLUMNS };
 
 static const char *const titles[COLUMNS] = { "limit",   "rate", "capacity",  "algorithm", "key",
-                                             "sharing", "mode", "overrides", "rollout" };
+                                             "sharing", "mode", "overrides", "levels",    "rollout" };
 
 static json_t *key_of(const struct weir_config_limit *limit)
 {
@@ -29,6 +29,14 @@ static json_t *key_of(const struct weir_config_limit *limit)
     return key;
 }
 
+static json_t *levels_of(const struct weir_rules *rules, size_t index)
+{
+    json_t *levels = json_array();
+    for (size_t i = 0; i < weir_rules_levels(rules, index); i++)
+        (void)json_array_append_new(levels, json_string(weir_rules_level_at(rules, index, i, NULL)->level));
+    return levels;
+}
+
 static json_t *row_of(const struct weir_ruleset *ruleset, size_t index)
 {
     const struct weir_config_limit *limit = &ruleset->config->limits[index];
@@ -36,11 +44,12 @@ static json_t *row_of(const struct weir_ruleset *ruleset, size_t index)
     const struct weir_rule *rollout = weir_rules_rollout(ruleset->rules, index);
     char rate[64];
     weir_rate_format(&rule->whole, rate, sizeof(rate));
-    return json_pack("{s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:o}", titles[LIMIT], limit->name, titles[RATE], rate,
+    return json_pack("{s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:o,s:o}", titles[LIMIT], limit->name, titles[RATE], rate,
                      titles[CAPACITY], (json_int_t)weir_limit_capacity(&rule->whole), titles[ALGORITHM],
                      weir_algorithm_name(rule->whole.algorithm), titles[KEY], key_of(limit), titles[SHARING],
                      rule->terms.mode ? rule->terms.mode : "none", titles[MODE], weir_mode_words[rule->whole.mode],
-                     titles[OVERRIDES], (json_int_t)(limit->overrides_count - (rollout ? 1 : 0)), titles[ROLLOUT],
+                     titles[OVERRIDES], (json_int_t)(limit->overrides_count - limit->levels_count - (rollout ? 1 : 0)),
+                     titles[LEVELS], levels_of(ruleset->rules, index), titles[ROLLOUT],
                      rollout ? weir_rollout_json(rollout) : json_null());
 }
 
@@ -65,45 +74,62 @@ static void cell_of(const json_t *row, enum column column, char *buffer, size_t 
     else if (json_is_null(value))
         (void)snprintf(buffer, size, "none");
     if (json_is_array(value) && !buffer[0])
-        (void)snprintf(buffer, size, "(one counter)");
+        (void)snprintf(buffer, size, column == KEY ? "(one counter)" : "none");
 }
 
-/* Without the last column where no limit has a rollout. */
-static unsigned columns_of(const json_t *list)
+/* Levels and rollouts where some limit has them. */
+static bool has_column(const json_t *list, enum column column)
 {
     size_t i;
     json_t *row;
+    if (column != LEVELS && column != ROLLOUT)
+        return true;
     json_array_foreach(list, i, row)
     {
-        if (json_is_object(json_object_get(row, titles[ROLLOUT])))
-            return COLUMNS;
+        const json_t *value = json_object_get(row, titles[column]);
+        if (json_is_object(value) || json_array_size(value) > 0)
+            return true;
     }
-    return ROLLOUT;
+    return false;
+}
+
+static size_t columns_of(const json_t *list, enum column ret_columns[COLUMNS])
+{
+    size_t count = 0;
+    for (unsigned column = 0; column < COLUMNS; column++)
+        if (has_column(list, (enum column)column))
+            ret_columns[count++] = (enum column)column;
+    return count;
+}
+
+static void print_cell(const char *cell, size_t width, bool last)
+{
+    printf("%-*s%s", last ? 0 : (int)width, cell, last ? "\n" : "  ");
 }
 
 static void print(const json_t *list)
 {
-    const unsigned columns = columns_of(list);
+    enum column columns[COLUMNS];
+    const size_t count = columns_of(list, columns);
     size_t widths[COLUMNS], i;
     char cell[400];
     json_t *row;
-    for (unsigned column = 0; column < columns; column++)
-        widths[column] = strlen(titles[column]);
+    for (size_t at = 0; at < count; at++)
+        widths[at] = strlen(titles[columns[at]]);
     json_array_foreach(list, i, row)
     {
-        for (unsigned column = 0; column < columns; column++) {
-            cell_of(row, (enum column)column, cell, sizeof(cell));
-            widths[column] = strlen(cell) > widths[column] ? strlen(cell) : widths[column];
+        for (size_t at = 0; at < count; at++) {
+            cell_of(row, columns[at], cell, sizeof(cell));
+            widths[at] = strlen(cell) > widths[at] ? strlen(cell) : widths[at];
         }
     }
-    for (unsigned column = 0; column < columns; column++)
-        printf("%-*s%s", column + 1 < columns ? (int)widths[column] : 0, titles[column],
-               column + 1 < columns ? "  " : "\n");
+    for (size_t at = 0; at < count; at++)
+        print_cell(titles[columns[at]], widths[at], at + 1 == count);
     json_array_foreach(list, i, row)
     {
-        for (unsigned column = 0; column < columns; column++) {
-            cell_of(row, (enum column)column, cell, sizeof(cell));
-            printf("%-*s%s", column + 1 < columns ? (int)widths[column] : 0, cell, column + 1 < columns ? "  " : "\n");
+        for (size_t at = 0; at < count; at++) {
+            cell_of(row, columns[at], cell, sizeof(cell));
+            print_cell(cell, widths[at], at + 1 == count);
         }
     }
 }

@@ -384,18 +384,39 @@ static void give_owners(struct weir_limiter *limiter, struct replacement *r)
     weir_logs_share(&limiter->logs, r->owners, r->owners_count);
 }
 
+/* Where a name has levels, a key may come from one with more used than another has. */
+static void give_debts(const struct replacement *r)
+{
+    for (size_t i = 0, end; i < r->count; i = end) {
+        uint64_t most = 0;
+        bool levels = false;
+        for (end = i; end < r->count && strcmp(r->sorted[i]->name, r->sorted[end]->name) == 0; end++) {
+            most = weir_max_u64(most, r->sorted[end]->terms.limit.capacity);
+            levels = levels || r->sorted[end]->terms.level > 0;
+        }
+        for (size_t j = i; levels && j < end; j++) {
+            struct weir_terms terms = r->sorted[j]->terms;
+            weir_limit_owes(&terms.limit, most);
+            weir_record_set_terms(r->sorted[j], &terms);
+        }
+    }
+}
+
 /* Keeps what is unchanged, gives the new their numbers, retires the rest. */
 static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
 {
     __atomic_fetch_add(&limiter->generation, 1, __ATOMIC_RELAXED);
     give_owners(limiter, r);
+    give_debts(r);
     follow_removed_variants(limiter, r, now_ns);
     for (size_t i = 0; i < limiter->current_count; i++)
         limiter->current[i]->retired = true;
     for (size_t i = 0; i < r->count; i++) {
         struct weir_record *old = find_record(limiter->current, limiter->current_count, r->records[i]->name,
                                               r->records[i]->variant);
-        if (old && same_spec(old, r->records[i]) && r->records[i]->terms.limit.debt_until_ns == 0) {
+        const struct weir_limit *limit = &r->records[i]->terms.limit;
+        if (old && same_spec(old, r->records[i]) && limit->debt_until_ns == 0 &&
+            limit->ahead_max == old->terms.limit.ahead_max) {
             old->retired = false;
             weir_record_spare(limiter, r->records[i]);
             r->records[i] = old;

@@ -272,10 +272,12 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_terms *t
                         struct weir_entry *entry)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
-    bool reset = !from || to->on_change == WEIR_ON_CHANGE_RESET;
+    const bool level = from && from->terms.level != to->level; /* an exception says so, not a reload */
+    const enum weir_on_change on_change = level ? WEIR_ON_CHANGE_LEVEL : (enum weir_on_change)to->on_change;
+    bool reset = !from || on_change == WEIR_ON_CHANGE_RESET;
     bool permits = !reset && is_permits(&from->terms.limit) && is_permits(&to->limit); /* they stay where they are */
     if (!reset && weir_limit_keeps_log(&to->limit) && !permits) {
-        uint64_t units = weir_limit_carried(&from->terms.limit, &to->limit, to->on_change, &entry->state, event);
+        uint64_t units = weir_limit_carried(&from->terms.limit, &to->limit, on_change, &entry->state, event);
         uint32_t need = weir_limit_room_carried(&to->limit, &entry->state, event, units);
         if (!make_room(limiter, to, need, event->now_ns, entry, NULL))
             return false;
@@ -289,7 +291,7 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_terms *t
         entry->state = weir_state_fresh(&to->limit, event->now_ns);
         ring_give(limiter, &log);
     } else {
-        weir_limit_convert(&from->terms.limit, &to->limit, to->on_change, &entry->state, event);
+        weir_limit_convert(&from->terms.limit, &to->limit, on_change, &entry->state, event);
         if (!weir_limit_keeps_log(&to->limit))
             ring_give(limiter, &entry->state.log);
     }

@@ -135,10 +135,14 @@ void weir_gossip_host_follow(struct weir_gossip_host *host, struct weir_gossip_h
 {
     struct weir_event before = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);
     struct weir_event event = weir_gossip_host_event(host, limit, hosted->phase, 0, time);
+    const bool level = hosted->limit->kept && limit->kept; /* both are of this set: an exception says so, no reload */
     hosted->limit->keys--;
     limit->keys++;
     hosted->limit = limit;
-    weir_gossip_key_follow(&host->gossip, &hosted->key, &limit->gossip, &before, &event);
+    if (level)
+        weir_gossip_key_level(&host->gossip, &hosted->key, &limit->gossip, &before, &event);
+    else
+        weir_gossip_key_follow(&host->gossip, &hosted->key, &limit->gossip, &before, &event);
 }
 
 static struct weir_gossip_hosted_limit *heir_of(const struct weir_gossip_host *host,

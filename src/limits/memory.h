@@ -26,6 +26,7 @@ struct weir_terms {
     struct weir_limit limit;
     uint8_t mode, count_mode, on_full, on_change; /* as in the spec */
     uint16_t owner;                               /* of permits' rings: one for each name */
+    uint16_t level;                               /* which of its limit's: a hash of the variant; 0: it is none */
     uint64_t spread_ns;
     struct weir_calendar_rule rule;
 };

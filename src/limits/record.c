@@ -101,6 +101,15 @@ static struct weir_naming naming_of(const struct weir_limiter *limiter, const ch
     return naming;
 }
 
+/* Its variant is "level:" and a name (rules/levels_decode.c). */
+static uint16_t level_of(const char *variant)
+{
+    static const struct weir_sip_key fixed = { 0, 0 };
+    if (!variant || strncmp(variant, "level:", 6) != 0)
+        return 0;
+    return (uint16_t)(1 + weir_siphash(&fixed, variant, strlen(variant)) % UINT16_MAX);
+}
+
 static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def *def, struct weir_terms *ret_terms,
                       struct weir_fault *ret_fault)
 {
@@ -109,6 +118,7 @@ static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def 
                                 .count_mode = (uint8_t)spec->count_mode,
                                 .on_full = (uint8_t)spec->on_full,
                                 .on_change = (uint8_t)spec->on_change,
+                                .level = level_of(def->variant),
                                 .spread_ns = spec->spread_ns,
                                 .rule = { spec->calendar, spec->calendar_count, spec->period_ns, NULL } };
     int error = weir_limit_init(&terms.limit, spec, limiter->skew_max_ns, NULL);

@@ -104,6 +104,11 @@ void weir_remote_limit_override(const struct weir_remote_limit *override, const 
     counted(override)->whole = weir_remote_limit_hold(limit);
 }
 
+void weir_remote_limit_leveled(const struct weir_remote_limit *limit)
+{
+    counted(limit)->leveled = true;
+}
+
 /* What is not passed must not hide what is. */
 static uint32_t rank(uint32_t revision)
 {

@@ -41,6 +41,7 @@ struct weir_remote_limit {
     uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest;
                                  WEIR_REVISION_FIRST, which init sets, of what never has one; WEIR_REVISION_NONE: it
                                  decides whatever revision a value says, and says none */
+    bool leveled;             /* it has levels: a key of its revision and of other numbers comes from one of them */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
     _Atomic uint32_t met;     /* the highest revision that a key said which is after its own, and that is passed; if
@@ -63,6 +64,9 @@ void weir_remote_limit_drop(const struct weir_remote_limit *limit); /* NULL is a
 /* `override` is an override of `limit`: from now on what its keys say of revisions is known of `limit`, so that nobody
  * need ask each of the many overrides for it. Once, and before any key is decided. */
 void weir_remote_limit_override(const struct weir_remote_limit *override, const struct weir_remote_limit *limit);
+
+/* Its limit has levels. The same. */
+void weir_remote_limit_leveled(const struct weir_remote_limit *limit);
 
 /* A key was written under this revision, of which nobody has told; and the highest of them. Any thread. */
 void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision);

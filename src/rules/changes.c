@@ -71,18 +71,35 @@ static bool specs_differ(const struct weir_limit_spec *one, const struct weir_li
            one->mode != other->mode;
 }
 
-/* Those that name values: a rollout is told by itself. */
+/* Those that name values: levels and a rollout are told by themselves. */
 static size_t named(const struct weir_config_limit *limit)
 {
-    return limit->overrides_count - (limit->rollout > 0);
+    return limit->overrides_count - limit->levels_count - (limit->rollout > 0);
+}
+
+static bool lists_differ(const struct weir_config_override *a, size_t a_count, const struct weir_config_override *b,
+                         size_t b_count)
+{
+    bool differ = a_count != b_count;
+    for (size_t i = 0; i < a_count && !differ; i++)
+        differ = strcmp(a[i].variant, b[i].variant) != 0 || specs_differ(&a[i].spec, &b[i].spec);
+    return differ;
 }
 
 static bool overrides_differ(const struct weir_config_limit *a, const struct weir_config_limit *b)
 {
-    bool differ = named(a) != named(b);
-    for (size_t i = 0; i < named(a) && !differ; i++)
-        differ = strcmp(a->overrides[i].variant, b->overrides[i].variant) != 0 ||
-                 specs_differ(&a->overrides[i].spec, &b->overrides[i].spec);
+    return lists_differ(a->overrides, named(a), b->overrides, named(b));
+}
+
+/* In whatever order. */
+static bool levels_differ(const struct weir_config_limit *a, const struct weir_config_limit *b)
+{
+    bool differ = a->levels_count != b->levels_count;
+    for (size_t i = named(a); i < named(a) + a->levels_count && !differ; i++) {
+        differ = true;
+        for (size_t j = named(b); j < named(b) + b->levels_count && differ; j++)
+            differ = lists_differ(&a->overrides[i], 1, &b->overrides[j], 1);
+    }
     return differ;
 }
 
@@ -112,15 +129,16 @@ static bool add_rollout(char *item, const struct weir_config_limit *was, const s
 static void add_rest(char *item, const struct weir_config_limit *was, const struct weir_config_limit *is, bool numbers)
 {
     bool sharing = was->sharing != is->sharing;
-    bool overrides = overrides_differ(was, is);
+    bool overrides = overrides_differ(was, is), levels = levels_differ(was, is);
+    const char *parts = overrides && levels ? "overrides, levels" : overrides ? "overrides" : levels ? "levels" : "";
     size_t used = strlen(item);
     if (is->undecidable)
         (void)snprintf(item + used, ITEM_MAX - used, " (a definition that is not understood here)");
     else if (sharing)
-        (void)snprintf(item + used, ITEM_MAX - used, " (sharing %s -> %s%s)", weir_sharing_words[was->sharing],
-                       weir_sharing_words[is->sharing], overrides ? ", overrides" : "");
-    else if (overrides)
-        (void)snprintf(item + used, ITEM_MAX - used, " (overrides)");
+        (void)snprintf(item + used, ITEM_MAX - used, " (sharing %s -> %s%s%s)", weir_sharing_words[was->sharing],
+                       weir_sharing_words[is->sharing], parts[0] ? ", " : "", parts);
+    else if (parts[0])
+        (void)snprintf(item + used, ITEM_MAX - used, " (%s)", parts);
     else if (!numbers)
         (void)snprintf(item + used, ITEM_MAX - used, " (other settings)");
 }

@@ -242,6 +242,8 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
                                          &fault);
     if (error == WEIR_ENOMEM)
         return weir_compile_nomem(compiler);
+    if (!error && limit->levels_count > 0)
+        weir_remote_limit_leveled(rule->limit.remote);
     return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,
                                     fault.text[0] ? fault.text : weir_error_text(error))
                  : 0;
@@ -256,10 +258,11 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
                      const struct weir_config_override *override, struct weir_rule *rule)
 {
     struct weir_arena *arena = compiler->rules->arena;
-    const char *variant = override ? override->variant : "";
+    const char *variant = override ? override->variant : "", *level = override ? override->level : NULL;
     rule->index = (uint32_t)compiler->rules->limits_count;
     rule->name = weir_arena_copy(arena, limit->name, strlen(limit->name));
     rule->variant = weir_arena_copy(arena, variant, strlen(variant));
+    rule->level = level ? weir_arena_copy(arena, level, strlen(level)) : NULL;
     rule->rollout = is_rollout(limit, override) ? limit->rollout : 0;
     rule->limit.spec = override ? override->spec : limit->spec;
     rule->one_counter = limit->key_count == 0;
@@ -268,9 +271,17 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
     rule->hold_timeout_ns = limit->hold_timeout_ns;
     if (rule->limit.spec.tz)
         rule->limit.spec.tz = weir_arena_copy(arena, limit->spec.tz, strlen(limit->spec.tz));
-    if (!rule->name || !rule->variant || (!rule->limit.spec.tz && limit->spec.tz))
+    if (!rule->name || !rule->variant || (level && !rule->level) || (!rule->limit.spec.tz && limit->spec.tz))
         return weir_compile_nomem(compiler);
     return rule_share(compiler, limit, rule);
+}
+
+/* An override's, where it is kept elsewhere. */
+static void of_limit(const struct weir_rules *rules, const struct weir_rule *rule)
+{
+    if (rule->limit.remote)
+        weir_remote_limit_override(rule->limit.remote,
+                                   rules->entries[rules->limits[rules->limits_count].first_entry].rule.limit.remote);
 }
 
 /* `wanted` has the limit's match in front; an override adds its own. Whether a request has the attributes of the key is
@@ -285,10 +296,7 @@ static int entry_compile(struct weir_compiler *compiler, const struct weir_confi
     entry->mark = override ? override->mark : limit->mark;
     int error = rule_make(compiler, limit, override, &entry->rule);
     if (!error && override) {
-        if (entry->rule.limit.remote)
-            weir_remote_limit_override(
-                entry->rule.limit.remote,
-                rules->entries[rules->limits[rules->limits_count].first_entry].rule.limit.remote);
+        of_limit(rules, &entry->rule);
         error = conditions_copy(compiler, override->conditions, override->conditions_count, entry,
                                 wanted + wanted_count);
         entry->rank = entry->rule.rollout ? RANK_ROLLOUT : rank_of(override, (size_t)(override - limit->overrides));
@@ -303,6 +311,22 @@ static int entry_compile(struct weir_compiler *compiler, const struct weir_confi
     entry->next = rules->paths.nodes[node].entry;
     rules->paths.nodes[node].entry = number;
     return 0;
+}
+
+/* No request leads to it: an exception does (weir_rules_level). */
+static int level_compile(struct weir_compiler *compiler, const struct weir_config_limit *limit,
+                         const struct weir_config_override *override)
+{
+    struct weir_rules *rules = compiler->rules;
+    struct weir_compiled_limit *compiled = &rules->limits[rules->limits_count];
+    const uint32_t number = (uint32_t)++rules->entries_count;
+    rules->entries[number].mark = override->mark;
+    if (compiled->levels_count++ == 0)
+        compiled->first_level = number;
+    int error = rule_make(compiler, limit, override, &rules->entries[number].rule);
+    if (!error)
+        of_limit(rules, &rules->entries[number].rule);
+    return error;
 }
 
 static int limit_compile(struct weir_compiler *compiler, const struct weir_config_limit *limit)
@@ -320,7 +344,9 @@ static int limit_compile(struct weir_compiler *compiler, const struct weir_confi
     /* The limit's own entry fills what its overrides go on from. */
     int error = entry_compile(compiler, limit, NULL, wanted, limit->match_count);
     for (size_t i = 0; i < limit->overrides_count && !error; i++)
-        if (!limit->overrides[i].shadowed)
+        if (limit->overrides[i].level)
+            error = level_compile(compiler, limit, &limit->overrides[i]);
+        else if (!limit->overrides[i].shadowed)
             error = entry_compile(compiler, limit, &limit->overrides[i], wanted, limit->match_count);
     compiled->entries_count = (uint32_t)rules->entries_count + 1 - compiled->first_entry;
     rules->limits_count++;

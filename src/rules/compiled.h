@@ -58,6 +58,8 @@ struct weir_compiled_entry {
 struct weir_compiled_limit {
     uint32_t first_entry;
     uint32_t entries_count;
+    uint32_t first_level; /* of the entries; they are on no path, for no request asks for one */
+    uint32_t levels_count;
     uint32_t key[WEIR_KEY_VALUES_MAX]; /* attributes */
     uint32_t key_count;
     enum weir_missing missing;

@@ -184,9 +184,10 @@ struct weir_condition {
     const struct weir_condition_values *terms; /* NULL: `pattern` alone */
 };
 
-/* Settings for some keys of a limit; they share the limit's counters. One that is a rollout's has no conditions. */
+/* Settings for some keys of a limit; they share the limit's counters. A level and a rollout have no conditions. */
 struct weir_config_override {
     struct weir_mark mark;
+    const char *level;   /* not NULL: for the keys for which an exception says so (rules/exception.h) */
     const char *variant; /* canonical text of its conditions, cut to WEIR_LIMIT_NAME_MAX: the same after every reload */
     struct weir_condition conditions[WEIR_KEY_VALUES_MAX];
     size_t conditions_count;
@@ -220,6 +221,7 @@ struct weir_config_limit {
     uint64_t deadline_ns; /* for the engine's answer: 20 ms; 1 ms to 10 s */
     struct weir_config_override *overrides;
     size_t overrides_count;
+    size_t levels_count;    /* of the overrides; they stand behind those that name values */
     uint32_t rollout;       /* not 0: the last of the overrides is for this share of the keys (rules/rollout.h) */
     uint64_t definition;    /* a hash of what defines it (rules/yaml_text.h): two of them differ if that does */
     uint64_t since_wall_ns; /* it decides in this form; 0 = since the whole set does (rules/changes.h) */

@@ -20,6 +20,8 @@ const char *weir_exception_kind_name(enum weir_exception_kind kind)
         return "ban";
     case WEIR_EXCEPTION_UNBAN:
         return "unban";
+    case WEIR_EXCEPTION_LEVEL:
+        return "level";
     }
     return "unknown";
 }
@@ -96,6 +98,11 @@ static bool limit_valid(const char *name)
     return true;
 }
 
+static bool level_valid(int kind, const char *level)
+{
+    return kind == WEIR_EXCEPTION_LEVEL ? level && weir_level_name_valid(level, strlen(level)) : !level || !level[0];
+}
+
 int weir_exception_check(const struct weir_exception_change *change, struct weir_fault *ret_fault)
 {
     static const char some[] = "x";
@@ -107,10 +114,13 @@ int weir_exception_check(const struct weir_exception_change *change, struct weir
                                        .wall_ns = change->wall_ns };
     memcpy(common.change, change->change, sizeof common.change);
     if (strcmp(weir_exception_kind_name(change->kind), "unknown") == 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind", "must be ban or unban");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind", "must be ban, unban or level");
     if (!limit_valid(change->limit))
         return weir_fault_format(ret_fault, WEIR_EINVAL, "limit", "must be the name of a limit, 1 to %d bytes",
                                  WEIR_LIMIT_NAME_MAX);
+    if (!level_valid((int)change->kind, change->level))
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "level",
+                                 "must be the name of a level, 1 to %d letters, digits and . _ -", WEIR_LEVEL_NAME_MAX);
     if (change->key.size > WEIR_EXCEPTION_KEY_MAX)
         return weir_fault_format(ret_fault, WEIR_ERANGE, "key", "must be at most %d bytes with its names; it has %zu",
                                  WEIR_EXCEPTION_KEY_MAX, change->key.size);
@@ -119,7 +129,7 @@ int weir_exception_check(const struct weir_exception_change *change, struct weir
     if (change->until_ns > INT64_MAX)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "until", "must be at most 2^63 - 1 ns after 1970");
     if (change->kind == WEIR_EXCEPTION_UNBAN && change->until_ns != 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "until", "is a ban's: an unban is for good");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "until", "is a ban's or a level's: an unban is for good");
     if (change->until_ns != 0 && change->until_ns <= change->wall_ns)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "until", "must be in the future");
     return weir_rule_change_check(&common, ret_fault);
@@ -128,6 +138,7 @@ int weir_exception_check(const struct weir_exception_change *change, struct weir
 bool weir_exception_valid(const struct weir_exception *exception)
 {
     return exception->number >= 1 && exception->number <= WEIR_EXCEPTION_CHANGES_MAX && exception->kind >= 1 &&
+           (exception->kind != WEIR_EXCEPTION_LEVEL || level_valid(exception->kind, exception->level)) &&
            exception->wall_ns <= INT64_MAX && exception->until_ns <= INT64_MAX && limit_valid(exception->limit) &&
            weir_exception_key_valid(exception->key) &&
            weir_rule_author_valid(exception->author, strlen(exception->author)) &&
@@ -137,6 +148,7 @@ bool weir_exception_valid(const struct weir_exception *exception)
 bool weir_exception_is_of(const struct weir_exception *exception, const struct weir_exception_change *change)
 {
     return !exception->damaged && exception->kind == (int)change->kind && exception->until_ns == change->until_ns &&
+           strcmp(exception->level, change->level ? change->level : "") == 0 &&
            strcmp(exception->limit, change->limit) == 0 && exception->key.size == change->key.size &&
            (change->key.size == 0 || memcmp(exception->key.data, change->key.data, change->key.size) == 0) &&
            strcmp(exception->author, change->author) == 0 && strcmp(exception->comment, change->comment) == 0;
@@ -192,7 +204,12 @@ int weir_exception_bound(const struct weir_rule_store *store, const struct weir_
         return weir_fault_format(ret_fault, WEIR_ELIMIT, "exceptions",
                                  "has %" PRIu64 " changes, which is the most: docs/exceptions.md says how to go on",
                                  store->changes_max);
-    if (change->kind == WEIR_EXCEPTION_BAN && !state->held_before && state->holding >= store->exceptions_max)
+    if (change->kind == WEIR_EXCEPTION_LEVEL && state->levels >= WEIR_EXCEPTION_LEVELS_MAX)
+        return weir_fault_format(ret_fault, WEIR_ELIMIT, "level",
+                                 "\"%.40s\" would be one more than the %d names of levels that a store may have: take "
+                                 "one that is there",
+                                 change->level, WEIR_EXCEPTION_LEVELS_MAX);
+    if (change->kind != WEIR_EXCEPTION_UNBAN && !state->held_before && state->holding >= store->exceptions_max)
         return weir_fault_format(ret_fault, WEIR_ELIMIT, "exceptions",
                                  "%" PRIu64 " hold, which is the most: end some first", store->exceptions_max);
     return 0;

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exceptions per key, as a store of rules (rules/store.h) keeps them: one key of one limit is banned, until a moment or
- * for good, without a new version of the rules. docs/exceptions.md is the page for people.
+ * Exceptions per key, as a store of rules (rules/store.h) keeps them: one key of one limit is banned, or has one of the
+ * limit's levels, until a moment or for good, without a new version of the rules. docs/exceptions.md is the page for
+ * people.
  *
  * The store has a log of changes, numbered 1, 2, 3 and so on: who, when, why, which key, what. Nothing in it is changed
  * or removed by weir. What holds for a key is what the newest change of that key says. So a node follows by asking for
  * what came after the last number that it has; and rows of a key that are not its newest may be removed by hand.
  *
  * The log is a table of its own, made by the first change. A weir that does not know of it never looks at it, so the
- * store's schema stays what it was.
+ * store's schema stays what it was. Its column for names of levels is made by the first change that has one.
  *
  * Thread rule, deadlines and errors: as rules/store.h. */
 #pragma once
 
+#include "rules/level_name.h"
 #include "rules/store.h"
 
 #define WEIR_EXCEPTIONS_MAX 1000000         /* that hold at once; then WEIR_ELIMIT */
 #define WEIR_EXCEPTION_CHANGES_MAX 10000000 /* in one store; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_LEVELS_MAX 255       /* different names of levels in one store; then WEIR_ELIMIT */
 #define WEIR_EXCEPTION_KEY_MAX 8192         /* bytes of a key as it is stored */
 #define WEIR_EXCEPTION_LIST_MAX 10000       /* changes in one call */
 
@@ -24,8 +27,9 @@
 enum weir_exception_kind {
     WEIR_EXCEPTION_BAN = 1,   /* refuses everything, until `until_ns` */
     WEIR_EXCEPTION_UNBAN = 2, /* ends whatever held for the key */
+    WEIR_EXCEPTION_LEVEL = 3, /* it has a level of its limit, until `until_ns` */
 };
-const char *weir_exception_kind_name(enum weir_exception_kind kind); /* "ban", "unban"; "unknown" */
+const char *weir_exception_kind_name(enum weir_exception_kind kind); /* "ban", "unban", "level"; "unknown" */
 
 /* ---- a key, as it is stored: name and value of each attribute, "4:user,3:ada," ---- */
 
@@ -42,6 +46,7 @@ struct weir_exception_change {
     enum weir_exception_kind kind;
     uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* weir_rule_change_id */
     const char *limit;                     /* its name */
+    const char *level;                     /* LEVEL: its name. Else NULL */
     struct weir_slice key;
     uint64_t until_ns;            /* wall; 0: for good. Of an unban 0. At most 2^63 - 1 */
     uint64_t wall_ns;             /* at most 2^63 - 1 */
@@ -76,6 +81,7 @@ struct weir_exception {
     uint64_t wall_ns, until_ns;
     uint8_t change[WEIR_RULE_CHANGE_SIZE];
     const char *limit, *author, *comment;
+    const char *level; /* of a LEVEL its name; else "" */
     struct weir_slice key;
 };
 

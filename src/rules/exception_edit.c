@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/fault_format.h"
+#include "base/nearest.h"
 #include "rules/literal.h"
 #include "wire/json.h"
 #include "wire/text.h"
@@ -142,25 +143,63 @@ static int key_as_named(const struct weir_exception_named *named, struct weir_ex
     return error;
 }
 
-static int key_in(const struct weir_config *config, const struct weir_exception_named *named, bool lenient,
-                  struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+static const struct weir_config_limit *limit_of(const struct weir_config *config, const char *name)
 {
     for (size_t i = 0; i < config->limits_count; i++)
-        if (strcmp(config->limits[i].name, named->limit) == 0)
-            return key_of(&config->limits[i], named, ret_key, ret_fault);
+        if (strcmp(config->limits[i].name, name) == 0)
+            return &config->limits[i];
+    return NULL;
+}
+
+static bool has_level(const struct weir_config_limit *limit, const char *level)
+{
+    for (size_t i = 0; i < limit->overrides_count; i++)
+        if (limit->overrides[i].level && strcmp(limit->overrides[i].level, level) == 0)
+            return true;
+    return false;
+}
+
+static int wrong_level(const struct weir_config_limit *limit, const char *level, struct weir_fault *ret_fault)
+{
+    struct weir_nearest nearest = { .text = level, .size = strlen(level) };
+    char names[100] = "";
+    size_t size = 0;
+    for (size_t i = 0; i < limit->overrides_count; i++) {
+        const char *known = limit->overrides[i].level;
+        if (!known)
+            continue;
+        weir_nearest_offer(&nearest, known);
+        if (size < sizeof(names))
+            size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", size > 0 ? ", " : "", known);
+    }
+    if (nearest.word)
+        return weir_fault_format(ret_fault, WEIR_ENOENT, "level",
+                                 "limit \"%.40s\" has no level \"%.32s\"; did you mean \"%s\"?", limit->name, level,
+                                 nearest.word);
+    return weir_fault_format(ret_fault, WEIR_ENOENT, "level", "limit \"%.40s\" has no level \"%.32s\"; it has %s",
+                             limit->name, level, size > 0 ? names : "none");
+}
+
+/* `level`: it must have that, too; NULL: nothing is asked. */
+static int key_in(const struct weir_config *config, const struct weir_exception_named *named, const char *level,
+                  bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    const struct weir_config_limit *limit = limit_of(config, named->limit);
+    if (limit && level && !has_level(limit, level))
+        return wrong_level(limit, level, ret_fault);
+    if (limit)
+        return key_of(limit, named, ret_key, ret_fault);
     return lenient ? key_as_named(named, ret_key, ret_fault)
                    : weir_fault_format(ret_fault, WEIR_ENOENT, "limit",
                                        "the newest version of the rules has no limit \"%.60s\"", named->limit);
 }
 
-/* In the version *number or the newest before it that nodes decide by. *number becomes that of one before it, by which
+/* The version *number or the newest before it that nodes decide by. *number becomes that of one before it, by which
  * other nodes may decide; 0: there is none. */
-static int key_of_version(const struct weir_rule_editor *editor, uint64_t *number,
-                          const struct weir_exception_named *named, bool lenient, struct weir_exception_key *ret_key,
-                          struct weir_fault *ret_fault)
+static int version_read(const struct weir_rule_editor *editor, uint64_t *number, struct weir_config **ret_config,
+                        struct weir_fault *ret_fault)
 {
     struct weir_rule_version version;
-    struct weir_config *config = NULL;
     char *text = NULL;
     int error = weir_rule_editor_decided(editor, *number, &version, &text, ret_fault);
     *number = 0;
@@ -169,25 +208,34 @@ static int key_of_version(const struct weir_rule_editor *editor, uint64_t *numbe
     if (error)
         return error;
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
-    error = faults ? weir_config_with_rules(editor->config, (struct weir_slice){ text, version.text_size }, &config,
+    error = faults ? weir_config_with_rules(editor->config, (struct weir_slice){ text, version.text_size }, ret_config,
                                             faults)
                    : WEIR_ENOMEM;
     if (error) {
         error = weir_fault_format(ret_fault, error, "limit", "the newest version of the rules cannot be used: %.120s",
                                   faults ? faults->list[0].text : "out of memory");
     } else {
-        const bool for_some = config->rule_nodes_count > 0;
-        error = key_in(config, named, lenient && !for_some, ret_key, ret_fault);
-        *number = for_some ? version.number - 1 : 0;
+        *number = (*ret_config)->rule_nodes_count > 0 ? version.number - 1 : 0;
     }
-    weir_config_destroy(config);
     free(faults);
     free(text);
     return error;
 }
 
-int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
-                            bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+static int key_of_version(const struct weir_rule_editor *editor, uint64_t *number,
+                          const struct weir_exception_named *named, const char *level, bool lenient,
+                          struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    struct weir_config *config = NULL;
+    int error = version_read(editor, number, &config, ret_fault);
+    if (!error)
+        error = key_in(config, named, level, lenient && config->rule_nodes_count == 0, ret_key, ret_fault);
+    weir_config_destroy(config);
+    return error;
+}
+
+static int find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named, const char *level,
+                    bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
     struct weir_rule_head head;
     struct weir_fault before;
@@ -195,11 +243,17 @@ int weir_exception_find_key(const struct weir_rule_editor *editor, const struct 
     if (error)
         return error;
     uint64_t number = head.number;
-    error = key_of_version(editor, &number, named, lenient, ret_key, ret_fault);
+    error = key_of_version(editor, &number, named, level, lenient, ret_key, ret_fault);
     for (unsigned back = 0; error && number > 0 && back < BACK_MAX; back++)
-        if (key_of_version(editor, &number, named, lenient, ret_key, &before) == 0)
+        if (key_of_version(editor, &number, named, level, lenient, ret_key, &before) == 0)
             error = 0; /* what the newest one lacks is told, if all do */
     return error;
+}
+
+int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                            bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    return find_key(editor, named, NULL, lenient, ret_key, ret_fault);
 }
 
 /* ---- changing ---- */
@@ -233,6 +287,7 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
 {
     struct weir_exception_change change = { .kind = edit->kind,
                                             .limit = edit->named->limit,
+                                            .level = edit->level,
                                             .until_ns = edit->until_ns,
                                             .wall_ns = edit->wall_ns,
                                             .author = edit->author,
@@ -244,7 +299,7 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
     if (!error && !key)
         error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (!error)
-        error = weir_exception_find_key(editor, edit->named, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
+        error = find_key(editor, edit->named, edit->level, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
     if (!error) {
         change.key = (struct weir_slice){ key->bytes, key->size };
         error = except(editor, &change, ret_number, ret_fault);
@@ -301,7 +356,62 @@ static bool take(void *context, const struct weir_exception *exception)
                         "key", key_json(exception->key), "until",
                         exception->until_ns > 0 ? moment(exception->until_ns) : json_null(), "when",
                         moment(exception->wall_ns), "author", exception->author, "comment", exception->comment);
+    if (one && !exception->damaged && exception->level[0])
+        (void)json_object_set_new(one, "level", json_string(exception->level));
     return one && json_array_append_new(context, one) == 0;
+}
+
+/* Known levels are of a version by which some node decides. */
+static void mark_known(const struct weir_config *config, json_t *list)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        const char *level = json_string_value(json_object_get(one, "level"));
+        const struct weir_config_limit *limit = level
+                                                    ? limit_of(config, json_string_value(json_object_get(one, "limit")))
+                                                    : NULL;
+        if (limit && has_level(limit, level))
+            (void)json_object_del(one, "unknown");
+    }
+}
+
+static void mark_all(json_t *list, bool unknown, bool *ret_any)
+{
+    json_t *one;
+    size_t i;
+    *ret_any = false;
+    json_array_foreach(list, i, one)
+    {
+        if (!json_object_get(one, "level"))
+            continue;
+        *ret_any = true;
+        if (unknown)
+            (void)json_object_set_new(one, "unknown", json_true());
+        else
+            (void)json_object_del(one, "unknown");
+    }
+}
+
+/* A level that the rules do not have (any more) does nothing, which is seen here alone. */
+static void mark_unknown(const struct weir_rule_editor *editor, json_t *list)
+{
+    struct weir_rule_head head;
+    struct weir_fault ignored = { 0 };
+    bool any;
+    mark_all(list, true, &any);
+    int error = any ? weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, &ignored) : 0;
+    uint64_t number = any && !error ? head.number : 0;
+    for (unsigned back = 0; number > 0 && !error && back < BACK_MAX; back++) {
+        struct weir_config *config = NULL;
+        error = version_read(editor, &number, &config, &ignored);
+        if (!error)
+            mark_known(config, list);
+        weir_config_destroy(config);
+    }
+    if (error)
+        mark_all(list, false, &any);
 }
 
 int weir_exception_list(const struct weir_rule_editor *editor, const struct weir_exception_query *query,
@@ -312,9 +422,11 @@ int weir_exception_list(const struct weir_rule_editor *editor, const struct weir
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     int error = weir_rule_store_exceptions(editor->store, query, weir_rule_editor_deadline(editor), take, list,
                                            ret_fault);
-    if (error)
+    if (error) {
         json_decref(list);
-    else
-        *ret_list = list;
-    return error;
+        return error;
+    }
+    mark_unknown(editor, list);
+    *ret_list = list;
+    return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bans and unbans as people make them, and the log of them as JSON: the limit and its key are judged by the newest
- * version of the rules, values are brought to the form in which they are counted, and where nobody answers the store is
- * asked again with the change's own id. `weir rules ban` (cli/exceptions.c) and POST /v1/rules/ban
+ * Bans, levels and their ends as people make them, and the log of them as JSON: the limit, its key and the level are
+ * judged by the newest version of the rules, values are brought to the form in which they are counted, and where nobody
+ * answers the store is asked again with the change's own id. `weir rules ban` (cli/exceptions.c) and POST /v1/rules/ban
  * (serve/exceptions_answer.c) do it by this.
  *
  * Thread rule: as rules/editor.h. */
@@ -39,14 +39,17 @@ int weir_exception_find_key(const struct weir_rule_editor *editor, const struct 
 struct weir_exception_edit {
     enum weir_exception_kind kind;
     const struct weir_exception_named *named;
+    const char *level; /* of a LEVEL; else NULL */
     uint64_t until_ns, wall_ns;
     const char *author, *comment;
 };
-/* *ret_number: of the change. Errors as weir_exception_find_key and weir_rule_store_except. */
+/* *ret_number: of the change. WEIR_ENOENT with field "level": the newest version's limit has none of this name. Errors
+ * as weir_exception_find_key and weir_rule_store_except. */
 int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
                        uint64_t *ret_number, struct weir_fault *ret_fault);
 
 /* A list, the newest first: {"change":7,"what":"ban","limit":"api","key":{"user":"ada"},"until":"…" or null,
- * "when":"…","author":"…","comment":"…"}; of one that is damaged {"change":7,"damaged":true}. */
+ * "when":"…","author":"…","comment":"…"}; of one that is damaged {"change":7,"damaged":true}. Of a level also "level",
+ * and "unknown":true where the newest version's limit has no such level (any more). */
 int weir_exception_list(const struct weir_rule_editor *editor, const struct weir_exception_query *query,
                         json_t **ret_list, struct weir_fault *ret_fault);

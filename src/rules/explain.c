@@ -53,7 +53,7 @@ static const struct weir_compiled_entry *entry_pick(const struct weir_rules *rul
     const struct weir_compiled_entry *best = &rules->entries[limit->first_entry];
     for (uint32_t i = 1; i < limit->entries_count; i++) {
         const struct weir_compiled_entry *entry = &rules->entries[limit->first_entry + i];
-        if (entry->rank > best->rank && entry_holds(rules, request, entry, &ignored) &&
+        if (!entry->rule.level && entry->rank > best->rank && entry_holds(rules, request, entry, &ignored) &&
             weir_request_is_for(request, rules, entry))
             best = entry;
     }

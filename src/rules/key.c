@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The values of a key once more, after match.c has hashed and dropped them: for people who are told whom a limit
- * refuses, and for bans. Called by serve/refused.c and serve/banned.c. */
+ * refuses, and for bans. Called by serve/refused.c and serve/excepted.c. */
 #include <string.h>
 
 #include "rules/compiled.h"

@@ -99,12 +99,20 @@ static int zone_read(struct weir_decode *decode, const struct weir_yaml_node *va
     return 0;
 }
 
-/* These two are read last, by weir_limit_decode: they need the finished limit. */
+/* These three are read last, by weir_limit_decode: they need the finished limit. */
 static int overrides_read(struct weir_decode *decode, const struct weir_yaml_node *value,
                           const struct weir_field *field, void *target)
 {
     (void)target;
     return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+}
+
+static int levels_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    (void)target;
+    (void)field;
+    return weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, "levels", "{ plus: { rate: 1000/min } }");
 }
 
 static int rollout_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -135,6 +143,7 @@ static const struct weir_field limit_fields[] = {
     { "mode", weir_decode_word, OF(spec.mode), false, 0, 0, weir_mode_words },
     { "cost", cost_read, 0, false, 0, 0, NULL },
     { "overrides", overrides_read, 0, false, 0, 0, NULL },
+    { "levels", levels_read, 0, false, 0, 0, NULL },
     { "rollout", rollout_read, 0, false, 0, 0, NULL },
     { "on_full", weir_decode_word, OF(spec.on_full), false, 0, 0, on_full_words },
     { "on_change", weir_decode_word, OF(spec.on_change), false, 0, 0, on_change_words },
@@ -207,6 +216,9 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
         return error;
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
     if (overrides && !weir_decode_goes_on(decode, weir_overrides_decode(decode, overrides->value, &limit), &error))
+        return error;
+    const struct weir_yaml_node *levels = weir_yaml_find(node, "levels");
+    if (levels && !weir_decode_goes_on(decode, weir_levels_decode(decode, levels->value, &limit), &error))
         return error;
     const struct weir_yaml_node *rollout = weir_yaml_find(node, "rollout");
     if (rollout && !weir_decode_goes_on(decode, weir_rollout_decode(decode, rollout->value, &limit), &error))

@@ -16,6 +16,9 @@ int weir_overrides_decode(struct weir_decode *decode, const struct weir_yaml_nod
 /* Of `node`, the value of `rollout:`, for a limit that is complete but for it: an override more. */
 int weir_rollout_decode(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_config_limit *limit);
 
+/* Of `node`, the value of `levels:`, for a limit that is complete but for these and a rollout: overrides more. */
+int weir_levels_decode(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_config_limit *limit);
+
 /* The conditions of `match:`, for a struct weir_config_limit. */
 weir_field_reader weir_match_decode;
 

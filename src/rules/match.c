@@ -5,6 +5,7 @@
  * the charges is the limiter's or the engine's. Called for requests by serve/decide.c and serve/resp_check.c. */
 #include <inttypes.h>
 
+#include "base/assert.h"
 #include "base/fault_format.h"
 #include "rules/compiled.h"
 #include "rules/number.h"
@@ -293,34 +294,43 @@ static bool lack_judge(const struct weir_rules *rules, const struct weir_rule *r
     return shares;
 }
 
+/* One more charge, by `rule`, or none, as `missing` says. */
+static int charge_make(const struct weir_rules *rules, const struct weir_rule *rule, const struct weir_request *request,
+                       uint64_t cost, struct weir_match *match, struct weir_fault *fault)
+{
+    const struct weir_compiled_limit *limit = &rules->limits[rule->index];
+    struct weir_charge *charge = &match->charges[match->count];
+    if (match->count == WEIR_CHARGES_MAX)
+        return weir_fault_format(fault, WEIR_ELIMIT, "limits", "at most %d may match one request", WEIR_CHARGES_MAX);
+    int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
+    if (error)
+        return error;
+    uint32_t lack = limit->missing == WEIR_MISSING_SKIP ? 0 : weir_request_lack(request, limit);
+    if (lack && !lack_judge(rules, rule, lack, charge->cost, match))
+        return 0;
+    error = key_of(limit, rule, rules, request, match, fault);
+    if (error)
+        return error;
+    charge->limit = rule->id;
+    charge->delay_max_ns = 0; /* the match may be one that was used before */
+    match->remote_count += rule->limit.remote != NULL;
+    match->rules[match->count++] = rule;
+    return 0;
+}
+
 static int charges_make(const struct matcher *matcher, const struct weir_request *request, uint64_t cost,
                         struct weir_match *match, struct weir_fault *fault)
 {
     const struct weir_rules *rules = matcher->rules;
-    for (size_t i = 0; i < matcher->candidates_count; i++) {
+    int error = 0;
+    for (size_t i = 0; i < matcher->candidates_count && !error; i++) {
         const struct weir_rule *rule = &rules->entries[matcher->candidates[i]].rule;
-        const struct weir_compiled_limit *limit = &rules->limits[rule->index];
-        struct weir_charge *charge = &match->charges[match->count];
-        if (rule->limit.spec.mode == WEIR_MODE_OFF)
-            continue;
-        if (match->count == WEIR_CHARGES_MAX)
-            return weir_fault_format(fault, WEIR_ELIMIT, "limits", "at most %d may match one request",
-                                     WEIR_CHARGES_MAX);
-        int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
-        if (error)
-            return error;
-        uint32_t lack = limit->missing == WEIR_MISSING_SKIP ? 0 : weir_request_lack(request, limit);
-        if (lack && !lack_judge(rules, rule, lack, charge->cost, match))
-            continue;
-        error = key_of(limit, rule, rules, request, match, fault);
-        if (error)
-            return error;
-        charge->limit = rule->id;
-        charge->delay_max_ns = 0; /* the match may be one that was used before */
-        match->remote_count += rule->limit.remote != NULL;
-        match->rules[match->count++] = rule;
+        if (rule->limit.spec.mode != WEIR_MODE_OFF)
+            error = charge_make(rules, rule, request, cost, match, fault);
+        else if (rules->limits[rule->index].levels_count > 0 && match->offs_count < WEIR_MATCH_OFFS_MAX)
+            match->offs[match->offs_count++] = rule;
     }
-    return 0;
+    return error;
 }
 
 static void match_empty(struct weir_match *match)
@@ -331,6 +341,7 @@ static void match_empty(struct weir_match *match)
     match->refused_by = NULL;
     match->lacks = NULL;
     match->lacks_count = 0;
+    match->offs_count = 0;
 }
 
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
@@ -365,5 +376,61 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
         match_empty(ret_match);
     else if (ret_match->refused_by)
         ret_match->count = ret_match->remote_count = 0;
+    return error;
+}
+
+/* ---- levels ---- */
+
+static void charge_remove(struct weir_match *match, size_t at)
+{
+    match->remote_count -= match->rules[at]->limit.remote != NULL;
+    match->count--;
+    for (size_t i = at; i < match->count; i++) {
+        match->charges[i] = match->charges[i + 1];
+        match->rules[i] = match->rules[i + 1];
+        match->remote_keys[i] = match->remote_keys[i + 1];
+    }
+}
+
+static void charges_swap(struct weir_match *match, size_t a, size_t b)
+{
+    const struct weir_charge charge = match->charges[a];
+    const struct weir_rule *rule = match->rules[a];
+    const struct weir_remote_key key = match->remote_keys[a];
+    match->charges[a] = match->charges[b];
+    match->rules[a] = match->rules[b];
+    match->remote_keys[a] = match->remote_keys[b];
+    match->charges[b] = charge;
+    match->rules[b] = rule;
+    match->remote_keys[b] = key;
+}
+
+bool weir_match_level(struct weir_match *match, size_t at, const struct weir_rule *level)
+{
+    weir_assert(match->rules[at]->index == level->index);
+    if (level->limit.spec.mode == WEIR_MODE_OFF) {
+        charge_remove(match, at);
+        return false;
+    }
+    match->rules[at] = level; /* the key is the limit's */
+    match->charges[at].limit = level->id;
+    return true;
+}
+
+int weir_match_level_on(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
+                        uint64_t cost, const struct weir_rule *level, struct weir_match *match,
+                        struct weir_fault *ret_fault)
+{
+    struct weir_request request;
+    const size_t before = match->count;
+    if (level->limit.spec.mode == WEIR_MODE_OFF)
+        return 0;
+    int error = weir_request_init(&request, rules, attributes, count, ret_fault);
+    if (!error)
+        error = charge_make(rules, level, &request, cost, match, ret_fault);
+    if (error)
+        match_empty(match);
+    for (size_t i = before; i > 0 && i < match->count && match->rules[i - 1]->index > level->index; i--)
+        charges_swap(match, i - 1, i); /* in the order of the file */
     return error;
 }

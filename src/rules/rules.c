@@ -132,6 +132,32 @@ const struct weir_rule *weir_rules_rollout(const struct weir_rules *rules, size_
     return last->rollout ? last : NULL;
 }
 
+size_t weir_rules_levels(const struct weir_rules *rules, size_t index)
+{
+    weir_assert(index < rules->limits_count);
+    return rules->limits[index].levels_count;
+}
+
+const struct weir_rule *weir_rules_level_at(const struct weir_rules *rules, size_t index, size_t number,
+                                            struct weir_mark *ret_mark)
+{
+    weir_assert(number < weir_rules_levels(rules, index));
+    const struct weir_compiled_entry *entry = &rules->entries[rules->limits[index].first_level + number];
+    if (ret_mark)
+        *ret_mark = entry->mark;
+    return &entry->rule;
+}
+
+const struct weir_rule *weir_rules_level(const struct weir_rules *rules, size_t index, const char *name)
+{
+    for (size_t i = 0; i < weir_rules_levels(rules, index); i++) {
+        const struct weir_rule *rule = weir_rules_level_at(rules, index, i, NULL);
+        if (strcmp(rule->level, name) == 0)
+            return rule;
+    }
+    return NULL;
+}
+
 size_t weir_rules_overrides(const struct weir_rules *rules, size_t index)
 {
     weir_assert(index < rules->limits_count);

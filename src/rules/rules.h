@@ -47,6 +47,7 @@ struct weir_rule {
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
     const char *name;    /* of the limit */
     const char *variant; /* of the override; "" for the limit itself */
+    const char *level;   /* not NULL: it is for the keys for which an exception says so (weir_rules_level) */
     uint32_t rollout;    /* not 0: it is for this share of the limit's keys (rules/rollout.h), whatever their values */
     /* `remote` is NULL where the limiter keeps it; else (exact at an engine elsewhere, leased, batched, gossip) `id` is
      * 0, and the set holds `remote`. */
@@ -72,6 +73,8 @@ struct weir_match_lack {
     enum weir_lack lack;
 };
 
+#define WEIR_MATCH_OFFS_MAX 32 /* more are not told */
+
 /* What a request has to pay, ready for weir_limiter_decide; charge i is under rules[i]; in the order of the file. */
 struct weir_match {
     size_t count;
@@ -80,6 +83,8 @@ struct weir_match {
     const char *lacks;
     size_t lacks_count; /* limits whose match fits, and for whose key an attribute is missing */
     struct weir_match_lack lacking[WEIR_MATCH_LACKS_MAX];
+    size_t offs_count; /* limits that apply, whose mode is off, and that have levels, which may not be */
+    const struct weir_rule *offs[WEIR_MATCH_OFFS_MAX];
     size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
@@ -104,6 +109,11 @@ const struct weir_rule *weir_rules_override(const struct weir_rules *rules, size
                                             struct weir_mark *ret_mark);
 /* The rollout of limit number `index`, which is one of its overrides; NULL: there is none. */
 const struct weir_rule *weir_rules_rollout(const struct weir_rules *rules, size_t index);
+/* The level of this name of limit number `index`, which is one of its overrides, too; NULL: there is none. */
+size_t weir_rules_levels(const struct weir_rules *rules, size_t index);
+const struct weir_rule *weir_rules_level_at(const struct weir_rules *rules, size_t index, size_t number,
+                                            struct weir_mark *ret_mark);
+const struct weir_rule *weir_rules_level(const struct weir_rules *rules, size_t index, const char *name);
 /* Limits and overrides together, each limit before its overrides. */
 size_t weir_rules_variants(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index);
@@ -116,6 +126,14 @@ const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_
  * failure ret_match is empty (count 0). */
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
                      uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault);
+
+/* An exception says that a level decides in the place of what matched (docs/exceptions.md): of rules[at], whose charge
+ * then goes by `level`, or goes if the level's mode is off (false); or of one of `offs`, which is charged now, with the
+ * errors of weir_rules_match for the same request. */
+bool weir_match_level(struct weir_match *match, size_t at, const struct weir_rule *level);
+int weir_match_level_on(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
+                        uint64_t cost, const struct weir_rule *level, struct weir_match *match,
+                        struct weir_fault *ret_fault);
 
 /* The values of a request's key under one limit, as they are counted: addresses in their canonical form, and cut; of an
  * attribute that the request lacks, of size WEIR_VALUE_ABSENT. They point into `attributes` or into the value itself,

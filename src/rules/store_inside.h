@@ -46,6 +46,7 @@ struct weir_exception_state {
     uint64_t newest;  /* number; 0: there is none */
     uint64_t holding; /* exceptions; some may have expired */
     bool held_before; /* for this key something holds, by the clock of who makes the change */
+    uint64_t levels;  /* of a LEVEL: how many other names of levels there are */
 };
 /* 0: the change may be stored. WEIR_ENOENT, WEIR_ELIMIT. */
 int weir_exception_bound(const struct weir_rule_store *store, const struct weir_exception_change *change,

@@ -20,6 +20,7 @@ struct weir_rule_postgres {
     char *table;
     char named[WEIR_PG_NAMED_MAX];     /* the table with its schema */
     bool listening;                    /* on this connection; or it cannot be done there */
+    bool exceptions_level;             /* the table has a column for names of levels, seen on this connection */
     bool exceptions_good;              /* their table is there, and was looked at on this connection */
     uint64_t rest_until_ns, rest_ns;   /* after a connection that failed */
     uint64_t primary_after_ns;         /* of one that only reads: when a better one is looked for */
@@ -72,10 +73,13 @@ extern const char *const weir_rule_sql_columns; /* is all there that a schema 1 
 extern const char *const weir_rule_sql_exceptions_there;  /* whether the table is, "t" or "f" */
 extern const char *const weir_rule_sql_exceptions_create; /* unless it is there */
 extern const char *const weir_rule_sql_exceptions_judge;  /* null, or why the table is not to be used */
-extern const char *const weir_rule_sql_exceptions_guard;  /* a row; else the server refuses all of it */
+extern const char *const weir_rule_sql_exceptions_level;  /* whether it has a column for names of levels */
+extern const char *const weir_rule_sql_exceptions_level_create;
+extern const char *const weir_rule_sql_exceptions_guard; /* a row; else the server refuses all of it */
 void weir_rule_sql_exceptions(struct weir_pg_text *text, const char *table, const struct weir_exception_select *select);
-/* What is counted as holding is what the newest row says; or with `anew`, each one. Results: newest, holding and
- * whether something held for the key, all before the change; what was made; the row of this change. */
+/* What is counted as holding is what the newest row says; or with `anew`, each one. Results: newest, holding,
+ * whether something held for the key, and how many other names of levels there were, all before the change; what was
+ * made; the row of this change. */
 void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const struct weir_rule_store *store,
                           const struct weir_exception_change *change, const uint8_t *digest, bool anew);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/fault_format.h"
 #include "rules/store_postgres.h"
 
 #define RACES_MAX 64 /* other writers were faster */
@@ -70,6 +71,26 @@ static int look(struct weir_rule_postgres *postgres, bool makes, uint64_t deadli
     return error;
 }
 
+/* The column for names of levels, which only the table's owner can add. */
+static int look_for_level(struct weir_rule_postgres *postgres, uint64_t deadline_ns, struct weir_fault *ret_fault)
+{
+    char text[WEIR_PG_FAULT_SIZE];
+    struct weir_fault fault = { 0 };
+    if (postgres->exceptions_level)
+        return 0;
+    int error = ask_text(postgres, weir_rule_sql_exceptions_level, false, deadline_ns, text, ret_fault);
+    if (!error && strcmp(text, "t") != 0) {
+        error = ask_text(postgres, weir_rule_sql_exceptions_level_create, true, deadline_ns, text, &fault);
+        if (error == WEIR_EUNKNOWN) /* nothing of the change was asked yet */
+            error = WEIR_EDOWN;
+        if (error)
+            (void)weir_fault_format(ret_fault, error, "store",
+                                    "the table of exceptions has no column level_name yet: %.80s", fault.text);
+    }
+    postgres->exceptions_level = !error;
+    return error;
+}
+
 /* The guard has found the table changed: the look at it says how. */
 static int look_again(struct weir_rule_postgres *postgres, int error, uint64_t deadline_ns,
                       struct weir_fault *ret_fault)
@@ -88,7 +109,7 @@ static int look_again(struct weir_rule_postgres *postgres, int error, uint64_t d
 
 struct texts {
     char limit[WEIR_LIMIT_NAME_MAX + 1], author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
-    char key[WEIR_EXCEPTION_KEY_MAX + 1];
+    char key[WEIR_EXCEPTION_KEY_MAX + 1], level[WEIR_LEVEL_NAME_MAX + 1];
 };
 
 /* At most room - 1 bytes, and a NUL behind them. */
@@ -108,14 +129,22 @@ static bool get_string(const PGresult *result, int row, int column, char *ret_te
     return get_bytes(result, row, column, ret_text, room, &size) && strlen(ret_text) == size;
 }
 
+/* It is no secret, and not encoded. */
+static bool get_level(const PGresult *result, int row, int column, char *ret_level, size_t room)
+{
+    return (size_t)snprintf(ret_level, room, "%s", PQgetvalue(result, row, column)) < room;
+}
+
 /* Its pointers are to `texts`. */
 static void get_row(const PGresult *result, int row, struct texts *texts, struct weir_exception *ret_exception)
 {
-    struct weir_exception exception = {
-        .limit = texts->limit, .author = texts->author, .comment = texts->comment, .key = { texts->key, 0 }
-    };
+    struct weir_exception exception = { .limit = texts->limit,
+                                        .author = texts->author,
+                                        .comment = texts->comment,
+                                        .key = { texts->key, 0 },
+                                        .level = texts->level };
     uint64_t kind = 0;
-    const bool whole = PQnfields(result) == 9 && weir_rule_row_number(result, row, 0, &exception.number) &&
+    const bool whole = PQnfields(result) == 10 && weir_rule_row_number(result, row, 0, &exception.number) &&
                        weir_rule_row_number(result, row, 1, &kind) && kind <= INT16_MAX &&
                        weir_rule_row_number(result, row, 2, &exception.wall_ns) &&
                        weir_rule_row_number(result, row, 3, &exception.until_ns) &&
@@ -123,7 +152,8 @@ static void get_row(const PGresult *result, int row, struct texts *texts, struct
                        get_string(result, row, 5, texts->limit, sizeof texts->limit) &&
                        get_bytes(result, row, 6, texts->key, sizeof texts->key, &exception.key.size) &&
                        get_string(result, row, 7, texts->author, sizeof texts->author) &&
-                       get_string(result, row, 8, texts->comment, sizeof texts->comment);
+                       get_string(result, row, 8, texts->comment, sizeof texts->comment) &&
+                       get_level(result, row, 9, texts->level, sizeof texts->level);
     exception.kind = (int)kind;
     if (whole && weir_exception_valid(&exception))
         *ret_exception = exception;
@@ -207,10 +237,11 @@ static bool take_change(void *context, size_t index, const struct pg_result *res
     case 0:
         return true;
     case 1:
-        if (PQntuples(result) != 1 || PQnfields(result) != 3 ||
+        if (PQntuples(result) != 1 || PQnfields(result) != 4 ||
             !weir_rule_row_number(result, 0, 0, &changing->state.newest) ||
             !weir_rule_row_number(result, 0, 1, &changing->state.holding) ||
-            !weir_rule_row_number(result, 0, 2, &before))
+            !weir_rule_row_number(result, 0, 2, &before) ||
+            !weir_rule_row_number(result, 0, 3, &changing->state.levels))
             return false;
         changing->state.held_before = before != 0;
         return true;
@@ -258,6 +289,8 @@ int weir_rule_postgres_except(struct weir_rule_store *store, const struct weir_e
     struct changing changing = { .store = store, .change = change, .digest = digest };
     bool there = false, again = true;
     int error = look(postgres, true, deadline_ns, &there, ret_fault);
+    if (!error && change->kind == WEIR_EXCEPTION_LEVEL)
+        error = look_for_level(postgres, deadline_ns, ret_fault);
     if (error)
         return error;
     changing.texts = malloc(sizeof *changing.texts);

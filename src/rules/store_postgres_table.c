@@ -222,7 +222,7 @@ int weir_rule_postgres_ready(struct weir_rule_postgres *postgres, uint64_t deadl
     if (postgres->rest_until_ns >= deadline_ns)
         return say(postgres, WEIR_EDOWN, link->fault[0] ? link->fault : "is not asked yet again", ret_fault);
     weir_rule_sleep_until(postgres->rest_until_ns);
-    postgres->listening = postgres->exceptions_good = false;
+    postgres->listening = postgres->exceptions_good = postgres->exceptions_level = false;
     int error = connect_any(postgres, deadline_ns) ? 0 : say(postgres, WEIR_EDOWN, link->fault, ret_fault);
     bool connected = !error;
     if (connected)

@@ -10,7 +10,8 @@
 
 #define COLUMNS                                                                                                        \
     "number, kind, wall_ns, until_ns, encode(change, 'hex'), encode(limit_name, 'hex'), encode(key, 'hex'), "          \
-    "encode(author, 'hex'), encode(comment, 'hex')"
+    "encode(author, 'hex'), encode(comment, 'hex'), "                                                                  \
+    "CASE WHEN kind = 3 THEN to_jsonb(e) ->> 'level_name' END" /* a table without levels has no such column */
 #define TABLE "'@_exceptions'::regclass"
 
 const char *const weir_rule_sql_exceptions_there = "; SELECT to_regclass('@_exceptions'::text) IS NOT NULL";
@@ -22,13 +23,24 @@ const char *const weir_rule_sql_exceptions_create =
     "limit_name bytea NOT NULL, key bytea NOT NULL, author bytea NOT NULL, comment bytea NOT NULL, "
     "held bigint NOT NULL, UNIQUE (digest, number))";
 
+/* It came later: a table that was made before there were levels gets it by the first change that has one. */
+const char *const weir_rule_sql_exceptions_level = "; SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = " TABLE
+                                                   " AND attname = 'level_name' AND NOT "
+                                                   "attisdropped)";
+const char *const weir_rule_sql_exceptions_level_create =
+    "; SELECT pg_advisory_xact_lock(8531346731852853363); "
+    "ALTER TABLE @_exceptions ADD COLUMN IF NOT EXISTS level_name text COLLATE \"C\" NOT NULL DEFAULT ''; "
+    "CREATE INDEX ON @_exceptions (level_name) WHERE level_name <> ''";
+
 /* As weir_rule_sql_judge and weir_rule_sql_columns, of this table. */
 const char *const weir_rule_sql_exceptions_judge = WEIR_RULE_SQL_JUDGE
     " WHEN EXISTS (SELECT FROM (VALUES ('number', 'bigint'), ('kind', 'smallint'), ('wall_ns', 'bigint'), "
     "('until_ns', 'bigint'), ('change', 'bytea'), ('digest', 'bytea'), ('limit_name', 'bytea'), ('key', 'bytea'), "
     "('author', 'bytea'), ('comment', 'bytea'), ('held', 'bigint')) AS w (name, type) WHERE NOT EXISTS (SELECT FROM "
     "pg_attribute WHERE attrelid = c.oid AND attname = name AND format_type(atttypid, atttypmod) = type AND NOT "
-    "attisdropped)) THEN ' is none of weir''s: name another one' END AS fault " WEIR_RULE_SQL_JUDGED "= " TABLE;
+    "attisdropped)) OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'level_name' AND "
+    "format_type(atttypid, atttypmod) <> 'text' AND NOT attisdropped) "
+    "THEN ' is none of weir''s: name another one' END AS fault " WEIR_RULE_SQL_JUDGED "= " TABLE;
 
 /* As weir_rule_sql_guard. */
 const char *const weir_rule_sql_exceptions_guard =
@@ -89,7 +101,15 @@ void weir_rule_sql_exceptions(struct weir_pg_text *text, const char *table, cons
                query->count_max);
 }
 
-/* number, holding, held: what there is before the change. */
+/* No name has anything but letters, digits and . _ - */
+static void add_level(struct weir_pg_text *text, const struct weir_exception_change *change)
+{
+    add(text, "convert_from(");
+    add_bytes(text, "", change->level, strlen(change->level));
+    add(text, ", 'UTF8')");
+}
+
+/* number, holding, held, levels: what there is before the change. */
 static void add_state(struct weir_pg_text *text, const char *table, const struct weir_exception_change *change,
                       const uint8_t *digest, bool anew)
 {
@@ -107,19 +127,31 @@ static void add_state(struct weir_pg_text *text, const char *table, const struct
     add_holds(text, change->wall_ns);
     weir_pg_text_add(text, " FROM @_exceptions AS e WHERE digest = ", table);
     add_bytes(text, "", digest, WEIR_EXCEPTION_DIGEST_SIZE);
-    add(text, " ORDER BY number DESC LIMIT 1), false)::int AS before");
+    add(text, " ORDER BY number DESC LIMIT 1), false)::int AS before, ");
+    if (change->kind != WEIR_EXCEPTION_LEVEL) {
+        add(text, "0 AS levels");
+        return;
+    }
+    weir_pg_text_add(text, /* one step through the index for each name */
+                     "(WITH RECURSIVE names (name) AS (SELECT min(level_name) FROM @_exceptions WHERE level_name <> '' "
+                     "UNION ALL SELECT (SELECT min(level_name) FROM @_exceptions WHERE level_name <> '' AND level_name "
+                     "> name) FROM names WHERE name IS NOT NULL) SELECT count(*) FROM names WHERE name <> ",
+                     table);
+    add_level(text, change);
+    add(text, ") AS levels");
 }
 
 void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const struct weir_rule_store *store,
                           const struct weir_exception_change *change, const uint8_t *digest, bool anew)
 {
-    const bool ends = change->kind == WEIR_EXCEPTION_UNBAN;
+    const bool ends = change->kind == WEIR_EXCEPTION_UNBAN, level = change->kind == WEIR_EXCEPTION_LEVEL;
     add(text, "; ");
     add_state(text, table, change, digest, anew);
     weir_pg_text_add(text,
                      "; WITH made AS (INSERT INTO @_exceptions (number, kind, wall_ns, until_ns, change, digest, "
-                     "limit_name, key, author, comment, held) SELECT s.number + 1",
+                     "limit_name, key, author, comment, ",
                      table);
+    add(text, level ? "level_name, held) SELECT s.number + 1" : "held) SELECT s.number + 1");
     add_number(text, ", ", (uint64_t)change->kind);
     add_number(text, ", ", change->wall_ns);
     add_number(text, ", ", change->until_ns);
@@ -129,6 +161,10 @@ void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const st
     add_bytes(text, ", ", change->key.data, change->key.size);
     add_bytes(text, ", ", change->author, strlen(change->author));
     add_bytes(text, ", ", change->comment, strlen(change->comment));
+    if (level) {
+        add(text, ", ");
+        add_level(text, change);
+    }
     add(text, ends ? ", greatest(s.holding - 1, 0) FROM (" : ", s.holding + 1 - s.before FROM (");
     add_state(text, table, change, digest, anew);
     add_number(text, ") AS s WHERE s.number < ", store->changes_max);
@@ -136,12 +172,14 @@ void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const st
         add(text, " AND s.before = 1");
     else
         add_number(text, " AND s.holding - s.before < ", store->exceptions_max);
+    if (level)
+        add_number(text, " AND s.levels < ", WEIR_EXCEPTION_LEVELS_MAX);
     weir_pg_text_add(text, " AND NOT EXISTS (SELECT FROM @_exceptions WHERE change = ", table);
     add_bytes(text, "", change->change, sizeof change->change);
     weir_pg_text_add(text,
                      ") ON CONFLICT DO NOTHING RETURNING number) SELECT number, pg_notify('weir_rules_' || "
                      "'@'::regclass::oid::text, 'exception ' || number::text) FROM made; SELECT " COLUMNS
-                     " FROM @_exceptions WHERE change = ",
+                     " FROM @_exceptions AS e WHERE change = ",
                      table);
     add_bytes(text, "", change->change, sizeof change->change);
 }

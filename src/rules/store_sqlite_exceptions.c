@@ -15,7 +15,21 @@
     "CREATE TABLE exceptions (number INTEGER PRIMARY KEY, kind INTEGER NOT NULL, wall_ns INTEGER NOT NULL,"            \
     " until_ns INTEGER NOT NULL, change BLOB NOT NULL UNIQUE, digest BLOB NOT NULL, limit_name TEXT NOT NULL,"         \
     " key BLOB NOT NULL, author TEXT NOT NULL, comment TEXT NOT NULL, held INTEGER NOT NULL, UNIQUE (digest, number))"
+/* Made by the first change that has a level, as a store may have been made before there were any. */
+#define LEVEL_COLUMN                                                                                                   \
+    "ALTER TABLE exceptions ADD COLUMN level_name TEXT NOT NULL DEFAULT '';"                                           \
+    "CREATE INDEX exceptions_level ON exceptions (level_name) WHERE level_name <> ''"
 #define COLUMNS "number, kind, wall_ns, until_ns, change, limit_name, key, author, comment"
+#define NO_LEVEL ", ''"
+#define LEVEL ", level_name"
+/* One step through the index for each name. */
+#define COUNT_OTHER_LEVELS                                                                                             \
+    "WITH RECURSIVE names (name) AS (SELECT min(level_name) FROM exceptions WHERE level_name <> '' UNION ALL SELECT "  \
+    "(SELECT min(level_name) FROM exceptions WHERE level_name <> '' AND level_name > name) FROM names WHERE name IS "  \
+    "NOT NULL) SELECT count(*) FROM names WHERE name <> ?1"
+#define INSERT                                                                                                         \
+    "INSERT INTO exceptions (number, kind, wall_ns, until_ns, change, digest, limit_name, key, author, comment, held"
+#define VALUES ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11"
 /* ?1: the moment. Whatever a later weir wrote holds as long as it says. */
 #define HOLDS "kind <> 2 AND (until_ns = 0 OR until_ns > ?1)"
 #define IS_NEWEST                                                                                                      \
@@ -49,12 +63,19 @@ static int ask_number(struct weir_rule_sqlite *sqlite, const char *sql, uint64_t
     return take_number(sqlite, row, 0, ret_number, ret_fault);
 }
 
-static int is_there(struct weir_rule_sqlite *sqlite, bool *ret_there, struct weir_fault *ret_fault)
+struct there {
+    bool table, level; /* the column */
+};
+
+static int is_there(struct weir_rule_sqlite *sqlite, struct there *ret_there, struct weir_fault *ret_fault)
 {
-    uint64_t count = 0;
-    int error = ask_number(sqlite, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'exceptions'", 0,
-                           NULL, &count, ret_fault);
-    *ret_there = count > 0;
+    uint64_t columns = 0, levels = 0;
+    int error = ask_number(sqlite, "SELECT count(*) FROM pragma_table_info('exceptions')", 0, NULL, &columns,
+                           ret_fault);
+    if (!error)
+        error = ask_number(sqlite, "SELECT count(*) FROM pragma_table_info('exceptions') WHERE name = 'level_name'", 0,
+                           NULL, &levels, ret_fault);
+    *ret_there = (struct there){ columns > 0, levels > 0 };
     return error;
 }
 
@@ -72,10 +93,11 @@ static void get_row(sqlite3_stmt *row, struct weir_exception *ret_exception)
         .key = { sqlite3_column_blob(row, 6), (size_t)sqlite3_column_bytes(row, 6) },
         .author = (const char *)sqlite3_column_text(row, 7),
         .comment = (const char *)sqlite3_column_text(row, 8),
+        .level = (const char *)sqlite3_column_text(row, 9),
     };
     *ret_exception = exception;
     const bool whole = sqlite3_column_bytes(row, 4) == WEIR_RULE_CHANGE_SIZE && exception.limit && exception.author &&
-                       exception.comment && weir_exception_valid(&exception);
+                       exception.comment && exception.level && weir_exception_valid(&exception);
     if (whole) {
         memcpy(ret_exception->change, sqlite3_column_blob(row, 4), WEIR_RULE_CHANGE_SIZE);
         if (exception.key.size == 0)
@@ -87,17 +109,17 @@ static void get_row(sqlite3_stmt *row, struct weir_exception *ret_exception)
 
 /* ---- reading ---- */
 
-static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_exception_select *select,
+static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_exception_select *select, bool level,
                        struct weir_fault *ret_fault)
 {
     const struct weir_exception_query *query = &select->query;
     sqlite3_stmt *row = NULL;
     char sql[640];
-    (void)snprintf(sql, sizeof sql, "SELECT " COLUMNS " FROM exceptions AS e WHERE number %s ?3%s%s%s%s LIMIT ?5",
-                   query->newest_first ? "<=" : ">=", select->one_key ? " AND digest = ?2" : "",
-                   query->limit ? " AND limit_name = ?4" : "",
-                   query->holding_at_ns > 0 ? " AND " HOLDS " AND " IS_NEWEST : "",
-                   query->newest_first ? " ORDER BY number DESC" : " ORDER BY number");
+    (void)snprintf(
+        sql, sizeof sql, "SELECT " COLUMNS "%s FROM exceptions AS e WHERE number %s ?3%s%s%s%s LIMIT ?5",
+        level ? LEVEL : NO_LEVEL, query->newest_first ? "<=" : ">=", select->one_key ? " AND digest = ?2" : "",
+        query->limit ? " AND limit_name = ?4" : "", query->holding_at_ns > 0 ? " AND " HOLDS " AND " IS_NEWEST : "",
+        query->newest_first ? " ORDER BY number DESC" : " ORDER BY number");
     int error = weir_rule_sqlite_prepare(sqlite, sql, &row, ret_fault), step = SQLITE_DONE;
     if (error)
         return error;
@@ -122,20 +144,31 @@ int weir_rule_sqlite_exceptions(struct weir_rule_store *store, const struct weir
                                 uint64_t deadline_ns, struct weir_fault *ret_fault)
 {
     struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
-    bool there = false;
+    struct there there = { false };
     int error = weir_rule_sqlite_ready(sqlite, deadline_ns, ret_fault);
     if (!error)
         error = weir_rule_sqlite_begin(sqlite, false, ret_fault);
     if (error)
         return error;
     error = is_there(sqlite, &there, ret_fault);
-    if (!error && there)
-        error = select_rows(sqlite, select, ret_fault);
+    if (!error && there.table)
+        error = select_rows(sqlite, select, there.level, ret_fault);
     weir_rule_sqlite_rollback(sqlite);
     return error;
 }
 
 /* ---- changing; in a transaction, which holds the write lock ---- */
+
+static int count_levels(struct weir_rule_sqlite *sqlite, const struct weir_exception_change *change,
+                        uint64_t *ret_levels, struct weir_fault *ret_fault)
+{
+    sqlite3_stmt *row = NULL;
+    int error = weir_rule_sqlite_prepare(sqlite, COUNT_OTHER_LEVELS, &row, ret_fault);
+    if (error)
+        return error;
+    (void)sqlite3_bind_text(row, 1, change->level, -1, SQLITE_STATIC);
+    return take_number(sqlite, row, 0, ret_levels, ret_fault);
+}
 
 static int get_state(struct weir_rule_sqlite *sqlite, const struct weir_exception_change *change, const uint8_t *digest,
                      struct weir_exception_state *ret_state, struct weir_fault *ret_fault)
@@ -150,7 +183,9 @@ static int get_state(struct weir_rule_sqlite *sqlite, const struct weir_exceptio
         error = ask_number(sqlite, "SELECT " HOLDS " FROM exceptions WHERE digest = ?2 ORDER BY number DESC LIMIT 1",
                            change->wall_ns, digest, &held_before, ret_fault);
     ret_state->held_before = held_before != 0;
-    const bool needs_room = change->kind == WEIR_EXCEPTION_BAN && !ret_state->held_before;
+    if (!error && change->kind == WEIR_EXCEPTION_LEVEL)
+        error = count_levels(sqlite, change, &ret_state->levels, ret_fault);
+    const bool needs_room = change->kind != WEIR_EXCEPTION_UNBAN && !ret_state->held_before;
     if (!error && needs_room && ret_state->holding >= sqlite->store.exceptions_max) /* some may have expired */
         error = ask_number(sqlite, "SELECT count(*) FROM exceptions AS e WHERE " HOLDS " AND " IS_NEWEST,
                            change->wall_ns, NULL, &ret_state->holding, ret_fault);
@@ -158,12 +193,14 @@ static int get_state(struct weir_rule_sqlite *sqlite, const struct weir_exceptio
 }
 
 /* The number that the change got before; 0: none. */
-static int find_change(struct weir_rule_sqlite *sqlite, const struct weir_exception_change *change,
+static int find_change(struct weir_rule_sqlite *sqlite, const struct weir_exception_change *change, bool level,
                        uint64_t *ret_number, struct weir_fault *ret_fault)
 {
     sqlite3_stmt *row = NULL;
-    int error = weir_rule_sqlite_prepare(sqlite, "SELECT " COLUMNS " FROM exceptions WHERE change = ?1", &row,
-                                         ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite,
+                                         level ? "SELECT " COLUMNS LEVEL " FROM exceptions WHERE change = ?1"
+                                               : "SELECT " COLUMNS NO_LEVEL " FROM exceptions WHERE change = ?1",
+                                         &row, ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_blob(row, 1, change->change, WEIR_RULE_CHANGE_SIZE, SQLITE_STATIC);
@@ -187,8 +224,8 @@ static int insert(struct weir_rule_sqlite *sqlite, const struct weir_exception_c
     sqlite3_stmt *row = NULL;
     const bool ends = change->kind == WEIR_EXCEPTION_UNBAN;
     uint64_t holding = state->holding + (!ends && !state->held_before);
-    int error = weir_rule_sqlite_prepare(
-        sqlite, "INSERT INTO exceptions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)", &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, change->level ? INSERT LEVEL VALUES ", ?12)" : INSERT VALUES ")", &row,
+                                         ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_int64(row, 1, (int64_t)state->newest + 1);
@@ -202,10 +239,25 @@ static int insert(struct weir_rule_sqlite *sqlite, const struct weir_exception_c
     (void)sqlite3_bind_text(row, 9, change->author, -1, SQLITE_STATIC);
     (void)sqlite3_bind_text(row, 10, change->comment, -1, SQLITE_STATIC);
     (void)sqlite3_bind_int64(row, 11, (int64_t)weir_sub_sat(holding, ends));
+    if (change->level)
+        (void)sqlite3_bind_text(row, 12, change->level, -1, SQLITE_STATIC);
     if (sqlite3_step(row) != SQLITE_DONE)
         error = weir_rule_sqlite_fault(sqlite, ret_fault);
     sqlite3_finalize(row);
     return error;
+}
+
+/* What is not there yet, and the change needs. */
+static int make_room(struct weir_rule_sqlite *sqlite, const struct weir_exception_change *change, struct there *there,
+                     struct weir_fault *ret_fault)
+{
+    const bool level = change->kind == WEIR_EXCEPTION_LEVEL;
+    if (!there->table && sqlite3_exec(sqlite->db, TABLE, NULL, NULL, NULL) != SQLITE_OK)
+        return weir_rule_sqlite_fault(sqlite, ret_fault);
+    if (level && !there->level && sqlite3_exec(sqlite->db, LEVEL_COLUMN, NULL, NULL, NULL) != SQLITE_OK)
+        return weir_rule_sqlite_fault(sqlite, ret_fault);
+    *there = (struct there){ true, there->level || level };
+    return 0;
 }
 
 /* *ret_number: what an earlier call stored, or 0: it is stored now. */
@@ -213,12 +265,12 @@ static int change_inside(struct weir_rule_sqlite *sqlite, const struct weir_exce
                          const uint8_t *digest, uint64_t *ret_known, uint64_t *ret_number, struct weir_fault *ret_fault)
 {
     struct weir_exception_state state;
-    bool there = false;
+    struct there there = { false };
     int error = is_there(sqlite, &there, ret_fault);
-    if (!error && !there && sqlite3_exec(sqlite->db, TABLE, NULL, NULL, NULL) != SQLITE_OK)
-        error = weir_rule_sqlite_fault(sqlite, ret_fault);
     if (!error)
-        error = find_change(sqlite, change, ret_known, ret_fault);
+        error = make_room(sqlite, change, &there, ret_fault);
+    if (!error)
+        error = find_change(sqlite, change, there.level, ret_known, ret_fault);
     if (error || *ret_known > 0)
         return error;
     error = get_state(sqlite, change, digest, &state, ret_fault);

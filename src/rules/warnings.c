@@ -96,13 +96,15 @@ static bool is_off(const struct weir_limit_spec *spec)
     return spec->mode == WEIR_MODE_OFF;
 }
 
-/* The limit is off, or an override for every key turns it off, and no other override turns it on. */
+/* The limit is off, or an override for every key turns it off, and no other override, or level, turns it on. */
 static int off_check(struct weir_decode *decode, const struct weir_config_limit *limit)
 {
     bool off = is_off(&limit->spec);
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
         bool rollout = limit->rollout > 0 && i + 1 == limit->overrides_count;
+        if (override->level && is_off(&override->spec))
+            continue; /* of its keys alone */
         bool every = rollout ? limit->rollout == WEIR_ROLLOUT_ALL
                              : limit->missing == WEIR_MISSING_SKIP; /* else there are those who lack it, too */
         if (override->shadowed)
@@ -186,7 +188,8 @@ static int shadowed_check(struct weir_decode *decode, const struct weir_config_l
 {
     static const char *const settings[] = { "rate", "burst", "mode", "key" };
     int error = 0;
-    for (size_t i = 0; i < limit->key_count && limit->overrides_count; i++)
+    const size_t named = limit->overrides_count - limit->levels_count - (limit->rollout > 0);
+    for (size_t i = 0; i < limit->key_count && named > 0; i++)
         for (size_t j = 0; j < sizeof(settings) / sizeof(settings[0]) && !error; j++)
             if (strcmp(limit->key[i], settings[j]) == 0)
                 error = weir_decode_warn(decode, limit->mark,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order of a decision: match the rules, or find the match of the last request (recent.c); refuse for a missing
- * attribute; apply `unmatched` where no limit applies; refuse what is banned (banned.c). Then shared.c decides where
- * any limit is shared, else the limiter in one step, with hold.c before and after it. Called by http_check.c and
- * resp_check.c; CL.THROTTLE has a way of its own (resp_throttle.c). */
+ * attribute; go by the exceptions of its keys (excepted.c), which may refuse it; apply `unmatched` where no limit
+ * applies. Then shared.c decides where any limit is shared, else the limiter in one step, with hold.c before and after
+ * it. Called by http_check.c and resp_check.c; CL.THROTTLE has a way of its own (resp_throttle.c). */
 #include "serve/decide.h"
 
-#include "serve/banned.h"
+#include "serve/excepted.h"
 #include "serve/hold.h"
 #include "serve/refused.h"
 #include "serve/shared.h"
@@ -110,12 +110,15 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         refuse(loop, question->peek, ret_outcome);
         return 0;
     }
+    if (weir_excepted_any(loop)) {
+        error = weir_excepted_decide(loop, question, time, ret_outcome, &ret_outcome->banned, ret_fault);
+        if (error || ret_outcome->banned)
+            return error;
+    }
     if (ret_outcome->match.count == 0) {
         decide_unmatched(loop, question, ret_outcome);
         return 0;
     }
-    if (weir_banned(loop, question, time, ret_outcome))
-        return 0;
     if (ret_outcome->match.remote_count > 0)
         return decide_shared(loop, question, time, ret_outcome, ret_pending);
     if (question->can_wait)

@@ -30,7 +30,7 @@ struct weir_outcome {
         *waiter;          /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
     uint64_t wait_ns;     /* how long that will take */
     uint32_t round_trips; /* to the engine, that it took */
-    bool banned;          /* refused because the key is (serve/banned.h) */
+    bool banned;          /* refused because the key is (serve/excepted.h) */
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.

@@ -10,17 +10,17 @@
 #include "base/checked.h"
 #include "base/units.h"
 
-#define ENDED_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND) /* a ban that ended so long ago is not put there at all */
+#define ENDED_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND) /* what ended so long ago is not put there at all */
 
 int weir_exception_follower_init(struct weir_exception_follower *follower)
 {
     *follower = (struct weir_exception_follower){ 0 };
-    return weir_banned_keys_create(WEIR_EXCEPTIONS_MAX, &follower->keys);
+    return weir_excepted_keys_create(WEIR_EXCEPTIONS_MAX, &follower->keys);
 }
 
 void weir_exception_follower_deinit(struct weir_exception_follower *follower)
 {
-    weir_banned_keys_destroy(follower->keys);
+    weir_excepted_keys_destroy(follower->keys);
 }
 
 /* ---- one page ---- */
@@ -36,14 +36,18 @@ struct page {
 static void put(struct page *page, const struct weir_exception *exception)
 {
     struct weir_exception_follower *follower = page->follower;
-    const uint64_t hash = weir_banned_keys_hash(follower->keys, exception->limit, exception->key);
+    const uint64_t hash = weir_excepted_keys_hash(follower->keys, exception->limit, exception->key);
     const bool ended = exception->until_ns > 0 && weir_add_sat(exception->until_ns, ENDED_NS) <= page->wall_ns;
-    follower->unknown += exception->kind > WEIR_EXCEPTION_UNBAN;
-    if (exception->kind != WEIR_EXCEPTION_BAN || ended) {
-        weir_banned_keys_remove(follower->keys, hash);
+    const bool level = exception->kind == WEIR_EXCEPTION_LEVEL;
+    follower->unknown += exception->kind > WEIR_EXCEPTION_LEVEL;
+    if ((exception->kind != WEIR_EXCEPTION_BAN && !level) || ended) {
+        weir_excepted_keys_remove(follower->keys, hash);
         return;
     }
-    int error = weir_banned_keys_put(follower->keys, hash, exception->until_ns, page->wall_ns);
+    int error = weir_excepted_keys_put(follower->keys, hash, level ? exception->level : NULL, exception->until_ns,
+                                       page->wall_ns);
+    if (error == WEIR_ELIMIT) /* what held before holds no more */
+        weir_excepted_keys_remove(follower->keys, hash);
     follower->over += error == WEIR_ELIMIT;
     page->no_memory = error == WEIR_ENOMEM;
 }
@@ -98,14 +102,14 @@ static int read_anew(struct weir_exception_follower *follower, struct weir_rule_
     const struct weir_exception_follower before = *follower;
     bool behind = false;
     follower->number = follower->damaged = follower->unknown = follower->over = 0;
-    weir_banned_keys_begin(follower->keys);
+    weir_excepted_keys_begin(follower->keys);
     int error = read_on(follower, store, timeout_ns, wall_ns, &behind, ret_fault);
     if (error || behind) { /* it changed again meanwhile: at the next look */
-        weir_banned_keys_abandon(follower->keys);
+        weir_excepted_keys_abandon(follower->keys);
         *follower = before;
         return error;
     }
-    weir_banned_keys_commit(follower->keys);
+    weir_excepted_keys_commit(follower->keys);
     follower->changed = true;
     return 0;
 }

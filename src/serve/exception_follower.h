@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Follows the exceptions of a store of rules (rules/exception.h): asks for the changes after the last one that it has,
- * and puts what they say into the table that loops ask (rules/banned_keys.h).
+ * and puts what they say into the table that loops ask (rules/excepted_keys.h).
  *
  * What it has is taken for what the store had as long as the store still has its last change. Else, and where it is
  * another store, all of it is read anew: the table goes on as it was until that is done.
@@ -9,11 +9,11 @@
  * Thread rule: one thread at a time; `keys` of it, any. */
 #pragma once
 
-#include "rules/banned_keys.h"
+#include "rules/excepted_keys.h"
 #include "rules/exception.h"
 
 struct weir_exception_follower {
-    struct weir_banned_keys *keys;
+    struct weir_excepted_keys *keys;
     bool known;                            /* it has been read */
     uint8_t store[WEIR_RULE_CHANGE_SIZE];  /* of which store */
     uint64_t number;                       /* of the last change; 0: there was none */
@@ -39,3 +39,6 @@ int weir_exception_follower_keep(const struct weir_exception_follower *follower,
 /* Before the first look: that goes on from there. WEIR_ENOENT: there is none. Errors of weir_rule_kept_read. */
 int weir_exception_follower_load(struct weir_exception_follower *follower, const char *path, uint64_t wall_ns,
                                  struct weir_fault *ret_fault);
+/* The bytes of such a file, without what rules/kept.c adds: for a test. WEIR_EPROTO, WEIR_ENOMEM. */
+int weir_exception_follower_take(struct weir_exception_follower *follower, const uint8_t *bytes, size_t size,
+                                 uint64_t wall_ns);

@@ -136,7 +136,8 @@ static void see_exceptions(struct weir_follower *follower)
 {
     const struct weir_exception_follower *exceptions = &follower->exceptions;
     follower->view.exceptions_change = exceptions->number;
-    follower->view.exceptions_count = weir_banned_keys_count(exceptions->keys);
+    follower->view.exceptions_count = weir_excepted_keys_count(exceptions->keys);
+    follower->view.exceptions_levels = weir_excepted_keys_levels(exceptions->keys);
     follower->view.exceptions_damaged = exceptions->damaged;
     follower->view.exceptions_unknown = exceptions->unknown;
     follower->view.exceptions_over = exceptions->over;
@@ -240,7 +241,7 @@ void weir_follower_destroy(struct weir_follower *follower)
     free(follower);
 }
 
-const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *follower)
+const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follower *follower)
 {
     return follower->exceptions.keys;
 }
@@ -335,13 +336,12 @@ static void keep_exceptions(struct weir_follower *follower)
     if (atomic_load(&follower->left) || !exceptions->changed || !follower->exceptions_kept ||
         uv_hrtime() < follower->exceptions_after_ns)
         return;
-    if (exceptions->number == 0 && access(follower->exceptions_kept, F_OK) != 0) {
-        exceptions->changed = false;
+    exceptions->changed = exceptions->number > 0 || access(follower->exceptions_kept, F_OK) == 0;
+    if (!exceptions->changed)
         return;
-    }
     int error = weir_exception_follower_keep(exceptions, follower->exceptions_kept, &fault);
     exceptions->changed = error != 0;
-    if (error || weir_banned_keys_count(exceptions->keys) > MANY)
+    if (error || weir_excepted_keys_count(exceptions->keys) > MANY)
         follower->exceptions_after_ns = uv_hrtime() + AGAIN_NS;
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_unkept = error != 0;

@@ -14,7 +14,7 @@
  * Thread rule: one thread opens, starts and ends it; the others from any thread. */
 #pragma once
 
-#include "rules/banned_keys.h"
+#include "rules/excepted_keys.h"
 #include "rules/store.h"
 
 struct weir_follower;
@@ -40,8 +40,8 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
 int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
                          size_t *ret_size);
 
-/* What is banned; as long as the follower. Loops ask it. */
-const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *follower);
+/* What is banned or has a level; as long as the follower. Loops ask it. */
+const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follower *follower);
 
 /* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
@@ -82,6 +82,7 @@ struct weir_follower_view {
     bool exceptions_unkept;  /* they cannot be kept here; `exceptions_keep_fault` says why */
     uint64_t exceptions_change;  /* the newest that was read */
     uint64_t exceptions_count;   /* that hold; some may have ended */
+    uint64_t exceptions_levels;  /* of them */
     uint64_t exceptions_damaged; /* changes that nobody can read */
     uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
     uint64_t exceptions_over;    /* for which there was no room */

@@ -162,6 +162,7 @@ void weir_http_rules_approve(struct weir_http_call *call);
 void weir_http_rules_rollout(struct weir_http_call *call);
 void weir_http_rules_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_rules_exceptions(struct weir_http_call *call);
+void weir_http_rules_level(struct weir_http_call *call);
 void weir_http_rules_ban(struct weir_http_call *call);
 void weir_http_rules_unban(struct weir_http_call *call);
 struct weir_rules_question; /* serve/rules_answer.h */

@@ -27,6 +27,7 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
         const enum weir_fallback_policy fallback = weir_outcome_fallback(outcome, i);
         work->told[i] = (struct weir_told){
             .name = rule->name,
+            .level = rule->level,
             .spec = &rule->limit.spec,
             .verdict = &outcome->verdicts[i],
             .sharing = rule->terms.mode ? &rule->terms : NULL,

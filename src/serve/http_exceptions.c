@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/rules/exceptions, /v1/rules/ban and /v1/rules/unban: reads the question; http_rules.c has it asked. Called by
- * http.c, for callers with the right to it. */
+ * /v1/rules/exceptions, /v1/rules/ban, /v1/rules/level and /v1/rules/unban: reads the question; http_rules.c has it
+ * asked. Called by http.c, for callers with the right to it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,11 +22,15 @@ static void change(struct weir_http_call *call, enum weir_rules_call what)
                                          { "key", key, sizeof(key), false },
                                          { "author", author, sizeof(author), false },
                                          { "comment", comment, sizeof(comment), false },
-                                         { "until", question.until, sizeof(question.until), false } };
-    const size_t count = sizeof(fields) / sizeof(fields[0]) - (what == WEIR_RULES_UNBAN); /* has no end */
+                                         { "until", question.until, sizeof(question.until), false },
+                                         { "level", question.level, sizeof(question.level), false } };
+    const size_t last = sizeof(fields) / sizeof(fields[0]); /* a ban has no level, an unban no end either */
+    const size_t count = last - (what != WEIR_RULES_LEVEL) - (what == WEIR_RULES_UNBAN);
     int error = weir_query_read(call->request->query, fields, count, &fault);
     if (!error && !question.limit[0])
         error = weir_fault_format(&fault, WEIR_EINVAL, "limit", "must be the name of a limit");
+    if (!error && what == WEIR_RULES_LEVEL && !question.level[0])
+        error = weir_fault_format(&fault, WEIR_EINVAL, "level", "must be the name of a level of the limit");
     if (!error && fields[4].given && !question.until[0]) /* a variable that was not set, say: that is not for good */
         error = weir_fault_format(&fault, WEIR_EINVAL, "until",
                                   "must be a time or a duration; without it it is for good");
@@ -39,6 +43,11 @@ static void change(struct weir_http_call *call, enum weir_rules_call what)
 void weir_http_rules_ban(struct weir_http_call *call)
 {
     change(call, WEIR_RULES_BAN);
+}
+
+void weir_http_rules_level(struct weir_http_call *call)
+{
+    change(call, WEIR_RULES_LEVEL);
 }
 
 void weir_http_rules_unban(struct weir_http_call *call)

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "rules/level_name.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"
@@ -68,35 +69,50 @@ static uint64_t fallbacks_of(const struct weir_loop *loop, const struct weir_rul
     return total;
 }
 
-/* `rate` is room for its text. */
-static void add_rollout(const struct weir_loop *loop, size_t index, char rate[RATE_MAX],
-                        struct weir_limits_limit *limit)
+/* What a limit is told by, and room for it. */
+struct told {
+    char rate[RATE_MAX], rollout_rate[RATE_MAX], level_rates[WEIR_LEVELS_MAX][RATE_MAX];
+    struct weir_limits_level levels[WEIR_LEVELS_MAX];
+};
+
+static void add_levels(const struct weir_loop *loop, size_t index, struct told *told, struct weir_limits_limit *limit)
+{
+    limit->levels = told->levels;
+    limit->levels_count = weir_rules_levels(loop->setup->rules, index);
+    for (size_t i = 0; i < limit->levels_count; i++) {
+        const struct weir_rule *rule = weir_rules_level_at(loop->setup->rules, index, i, NULL);
+        weir_rate_format(&rule->whole, told->level_rates[i], RATE_MAX);
+        told->levels[i] = (struct weir_limits_level){ rule->level, weir_mode_words[rule->whole.mode],
+                                                      told->level_rates[i], weir_limit_capacity(&rule->whole) };
+    }
+}
+
+static void add_rollout(const struct weir_loop *loop, size_t index, struct told *told, struct weir_limits_limit *limit)
 {
     const struct weir_rule *rule = weir_rules_rollout(loop->setup->rules, index);
     if (!rule)
         return;
-    weir_rate_format(&rule->whole, rate, RATE_MAX);
+    weir_rate_format(&rule->whole, told->rollout_rate, RATE_MAX);
     limit->rollout = rule->rollout;
     limit->rollout_mode = weir_mode_words[rule->whole.mode];
-    limit->rollout_rate = rate;
+    limit->rollout_rate = told->rollout_rate;
     limit->rollout_capacity = weir_limit_capacity(&rule->whole);
 }
 
-/* The same. */
-static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t index, char rate[RATE_MAX])
+static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t index, struct told *told)
 {
     const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
     const struct weir_config_limit *config = &loop->setup->config->limits[index];
     bool at_engine = rule->limit.remote && rule->limit.sharing != WEIR_SHARING_GOSSIP;
-    weir_rate_format(&rule->whole, rate, RATE_MAX);
-    return (struct weir_limits_limit){
+    weir_rate_format(&rule->whole, told->rate, RATE_MAX);
+    struct weir_limits_limit limit = {
         .name = rule->name,
         .algorithm = weir_algorithm_name(rule->whole.algorithm),
         .mode = weir_mode_words[rule->whole.mode],
-        .rate = rate,
+        .rate = told->rate,
         .missing = weir_missing_words[config->missing],
         .capacity = weir_limit_capacity(&rule->whole),
-        .overrides = config->overrides_count - (config->rollout > 0),
+        .overrides = config->overrides_count - config->levels_count - (config->rollout > 0),
         .since_wall_ns = config->since_wall_ns ? config->since_wall_ns : loop->setup->origin.wall_ns,
         .replaced = config->replaced,
         .undecidable = config->undecidable,
@@ -104,6 +120,9 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .on_failure = at_engine ? weir_on_failure_words[rule->limit.on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
     };
+    add_levels(loop, index, told, &limit);
+    add_rollout(loop, index, told, &limit);
+    return limit;
 }
 
 /* Of all its keys. Slow where there are many overrides. */
@@ -148,11 +167,11 @@ void weir_http_limits(struct weir_http_call *call)
     if (!is_current(call))
         return;
     char said[sizeof(loop->common->reloads.last_said)];
-    char rate[RATE_MAX], rollout_rate[RATE_MAX];
+    struct told told;
     const struct weir_limits limits = weir_http_in_force(loop->common, loop->setup, said, sizeof(said));
     size_t room = weir_limits_head_max(&limits) + 2;
     for (size_t i = 0; i < limits.count; i++) {
-        const struct weir_limits_limit limit = limit_of(loop, i, rate);
+        const struct weir_limits_limit limit = limit_of(loop, i, &told);
         room += weir_limits_limit_max(&limit);
     }
     uint8_t *body = malloc(room);
@@ -163,8 +182,7 @@ void weir_http_limits(struct weir_http_call *call)
     struct weir_text text = weir_text_init(body, room);
     weir_limits_head(&text, &limits);
     for (size_t i = 0; i < limits.count; i++) {
-        struct weir_limits_limit limit = limit_of(loop, i, rate);
-        add_rollout(loop, i, rollout_rate, &limit);
+        struct weir_limits_limit limit = limit_of(loop, i, &told);
         add_bound(loop, i, &limit);
         weir_limits_limit(&text, &limit, i == 0);
     }

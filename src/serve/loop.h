@@ -60,6 +60,7 @@ struct weir_counters {
     _Atomic uint64_t claims_ignored;  /* of reserved attributes, by what does not state them */
     _Atomic uint64_t fallbacks[WEIR_FALLBACK_POLICIES];     /* verdicts that an engine did not give */
     _Atomic uint64_t unmatched_admitted, unmatched_refused; /* requests that met no limit */
+    _Atomic uint64_t levels_unknown;                        /* met by keys with an exception, and not in the rules */
     _Atomic uint64_t releases_foreign;                      /* of permits that this process never gave */
     _Atomic uint64_t releases_ended;                        /* of permits that had ended, or had been given back */
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
@@ -74,7 +75,7 @@ struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 struct weir_saver;           /* serve/saver.h */
 struct weir_follower;        /* serve/follower.h */
-struct weir_banned_keys;     /* rules/banned_keys.h */
+struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
 struct weir_hour;            /* observe/hour.h */
 
@@ -113,11 +114,11 @@ struct weir_common {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
-    struct weir_saver *saver;              /* NULL: a restart forgets what keys have used */
-    struct weir_follower *follower;        /* NULL: the file has the rules */
-    const struct weir_banned_keys *banned; /* the follower's; NULL: nothing is ever banned */
-    struct weir_tracer *tracer;            /* NULL, in tests: no decision is traced */
-    _Atomic size_t rules_jobs;             /* rules_job.h: under way */
+    struct weir_saver *saver;                  /* NULL: a restart forgets what keys have used */
+    struct weir_follower *follower;            /* NULL: the file has the rules */
+    const struct weir_excepted_keys *excepted; /* the follower's; NULL: there are no exceptions */
+    struct weir_tracer *tracer;                /* NULL, in tests: no decision is traced */
+    _Atomic size_t rules_jobs;                 /* rules_job.h: under way */
     struct weir_guesses guesses;
     struct weir_reloads reloads;
     _Atomic(const char *) auth_refused_why; /* the newest one's reason, a text that stays; NULL: there was none */

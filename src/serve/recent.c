@@ -31,6 +31,7 @@ bool weir_recent_match(const struct weir_recent *recent, uint64_t setup_number, 
     match->lacks_count = recent->lacks_count;
     for (size_t i = 0; i < recent->lacks_count; i++)
         match->lacking[i] = recent->lacking[i];
+    match->offs_count = 0;
     match->steps = 0;
     match->charges[0] = recent->charge;
     match->rules[0] = recent->rule;
@@ -44,7 +45,8 @@ void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, con
 {
     size_t size = 0;
     recent->known = false;
-    if (match->count != 1 || count > WEIR_RECENT_ATTRIBUTES || match->lacks_count > WEIR_RECENT_LACKS)
+    if (match->count != 1 || match->offs_count > 0 || count > WEIR_RECENT_ATTRIBUTES ||
+        match->lacks_count > WEIR_RECENT_LACKS)
         return;
     for (size_t i = 0; i < 2 * count; i++) {
         struct weir_slice own = part(attributes, i);

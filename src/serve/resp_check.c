@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/excepted.h"
 #include "serve/hold.h"
 #include "serve/resp_call.h"
 #include "serve/shared.h"
@@ -152,6 +153,12 @@ static struct weir_transaction *refund(const struct weir_resp_call *call)
     if (!read_question(call, "units", &question))
         return NULL;
     int error = weir_rules_match(loop->setup->rules, question.attributes, question.count, question.cost, match, &fault);
+    if (!error && weir_excepted_any(loop) &&
+        !match->refused_by) { /* under what it was charged by; or was banned since */
+        size_t banned;
+        uint64_t left_ns;
+        error = weir_excepted_match(loop, &question, call->time->wall_ns, match, &banned, &left_ns, &fault);
+    }
     if (error) {
         weir_resp_reply_fault(call, error, &fault);
         return NULL;

@@ -47,7 +47,7 @@ static void put_error(struct weir_rules_answer *answer, int error, const struct 
     char detail[sizeof(fault->field) + sizeof(fault->text) + 64];
     const bool absent = error == WEIR_ENOENT &&
                         (strcmp(fault->field, "version") == 0 || strcmp(fault->field, "limit") == 0 ||
-                         strcmp(fault->field, "key") == 0);
+                         strcmp(fault->field, "level") == 0 || strcmp(fault->field, "key") == 0);
     const bool wrong = error == WEIR_EINVAL || error == WEIR_ERANGE;
     int status = absent ? 404 : error == WEIR_EUNKNOWN ? 504 : wrong ? 400 : error == WEIR_ELIMIT ? 409 : 503;
     (void)snprintf(detail, sizeof(detail), "%s%s%s%s", fault->field, fault->field[0] ? ": " : "",
@@ -257,6 +257,7 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
         return read_diff(editor, question, answer, fault);
     case WEIR_RULES_EXCEPTIONS:
     case WEIR_RULES_BAN:
+    case WEIR_RULES_LEVEL:
     case WEIR_RULES_UNBAN:
         return ask_exceptions(editor, question, answer, fault);
     case WEIR_RULES_PUT:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "rules/editor.h"
+#include "rules/level_name.h"
 
 #define WEIR_RULES_COUNT 20 /* versions in one answer, unless the question says otherwise */
 #define WEIR_RULES_COUNT_MAX 100
@@ -20,6 +21,7 @@ enum weir_rules_call {
     WEIR_RULES_ROLLOUT,
     WEIR_RULES_EXCEPTIONS,
     WEIR_RULES_BAN,
+    WEIR_RULES_LEVEL,
     WEIR_RULES_UNBAN,
 };
 
@@ -35,7 +37,8 @@ struct weir_rules_question {
     struct weir_slice text; /* PUT, ROLLOUT; of exceptions the key as JSON, or nothing */
     bool dry_run, propose;
     char limit[WEIR_LIMIT_NAME_MAX + 1]; /* of exceptions; "" = all */
-    char until[64];                      /* BAN; "" = for good */
+    char level[WEIR_LEVEL_NAME_MAX + 1]; /* LEVEL */
+    char until[64];                      /* BAN, LEVEL; "" = for good */
     bool all;                            /* EXCEPTIONS: also those that hold no more */
     uint64_t wall_ns;
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];

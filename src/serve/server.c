@@ -304,7 +304,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->common.limiter = options->limiter;
     server->common.saver = options->saver;
     server->common.follower = options->follower;
-    server->common.banned = options->follower ? weir_follower_banned(options->follower) : NULL;
+    server->common.excepted = options->follower ? weir_follower_excepted(options->follower) : NULL;
     atomic_init(&server->common.setup, options->setup);
     error = weir_watch_create(&server->logger, &server->watch);
     if (!error)

@@ -130,6 +130,8 @@ static const struct {
     { "unmatched_admitted", OF(unmatched_admitted), WEIR_LOG_WARN, "requests meet no limit and are admitted" },
     { "unmatched_refused", OF(unmatched_refused), WEIR_LOG_WARN,
       "requests meet no limit and are refused (unmatched: refuse)" },
+    { "exceptions_level", OF(levels_unknown), WEIR_LOG_WARN,
+      "exceptions give keys a level that their limit does not have, and do nothing: weir rules exceptions lists them" },
     { "auth_unserved", OF(auth_unserved), WEIR_LOG_WARN,
       "/v1/auth is asked and not served: say which proxy asks (listen: { http: { forwarded } })" },
     { "claims_ignored", OF(claims_ignored), WEIR_LOG_WARN,
@@ -339,7 +341,7 @@ static void look_at_tracer(struct weir_watch *watch, struct weir_tracer *tracer)
                      view.failing ? view.fault : "");
 }
 
-/* What is banned. */
+/* Who is banned or has a level. */
 static void look_at_exceptions(struct weir_watch *watch, const struct weir_follower_view *view)
 {
     weir_watch_state(
@@ -347,15 +349,16 @@ static void look_at_exceptions(struct weir_watch *watch, const struct weir_follo
         view->exceptions_failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
         view->exceptions_failing ? "exceptions_lost" : "exceptions_back",
         view->exceptions_failing ? "exceptions cannot be read from the store of rules, %" PRIu64
-                                   " bans go on, up to change %" PRIu64 ": %s"
-                                 : "exceptions are read again; %" PRIu64 " bans, up to change %" PRIu64 "%s",
+                                   " exceptions go on, up to change %" PRIu64 ": %s"
+                                 : "exceptions are read again; %" PRIu64 " of them, up to change %" PRIu64 "%s",
         view->exceptions_count, view->exceptions_change, view->exceptions_failing ? view->exceptions_fault : "");
     weir_watch_state(watch, ALONE("exceptions_kept"), view->exceptions_unkept, !view->exceptions_unkept,
                      view->exceptions_unkept ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
                      view->exceptions_unkept ? "exceptions_unkept" : "exceptions_kept", "%s%s",
-                     view->exceptions_unkept ? "bans cannot be kept on this machine, so a start without the store of "
-                                               "rules forgets them: "
-                                             : "bans are kept on this machine again",
+                     view->exceptions_unkept
+                         ? "exceptions cannot be kept on this machine, so a start without the store of "
+                           "rules forgets them: "
+                         : "exceptions are kept on this machine again",
                      view->exceptions_unkept ? view->exceptions_keep_fault : "");
     if (view->exceptions_damaged > 0)
         weir_watch_event(watch, ALONE("exceptions_damaged"), view->exceptions_damaged, WEIR_LOG_ERROR,

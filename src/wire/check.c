@@ -138,6 +138,8 @@ static void answer_limit(struct weir_text *text, const struct weir_told *told)
 {
     const struct weir_verdict *verdict = told->verdict;
     weir_text_member(text, "{\"limit\":", told->name);
+    if (told->level)
+        weir_text_member(text, ",\"level\":", told->level);
     weir_text_member_bool(text, ",\"admitted\":", verdict->admitted);
     weir_text_member_bool(text, ",\"shadow\":", verdict->shadow);
     if (verdict->full)
@@ -198,6 +200,7 @@ size_t weir_check_answer_max(const struct weir_answer *answer)
         size_t name = strlen(answer->limits[i].name);
         longest = name > longest ? name : longest;
         max += 12 * name + 288; /* in limits and in violated-policies */
+        max += answer->limits[i].level ? 12 + 6 * strlen(answer->limits[i].level) : 0;
         max += answer->limits[i].sharing ? weir_told_sharing_max(answer->limits[i].sharing) : 0;
         max += answer->limits[i].fallback ? 6 * strlen(answer->limits[i].fallback) + 16 : 0;
     }

@@ -60,6 +60,29 @@ static void rollout(struct weir_text *text, const struct weir_limits_limit *limi
     weir_text_lit(text, "}");
 }
 
+static void level_list(struct weir_text *text, const struct weir_limits_limit *limit)
+{
+    for (size_t i = 0; i < limit->levels_count; i++) {
+        const struct weir_limits_level *level = &limit->levels[i];
+        weir_text_member(text, i == 0 ? ",\"levels\":[{\"level\":" : ",{\"level\":", level->name);
+        weir_text_member(text, ",\"mode\":", level->mode);
+        weir_text_member(text, ",\"rate\":", level->rate);
+        weir_text_member_u64(text, ",\"capacity\":", level->capacity);
+        weir_text_lit(text, "}");
+    }
+    if (limit->levels_count > 0)
+        weir_text_lit(text, "]");
+}
+
+static size_t level_list_max(const struct weir_limits_limit *limit)
+{
+    size_t max = 0;
+    for (size_t i = 0; i < limit->levels_count; i++)
+        max += 90 + weir_text_json_max(limit->levels[i].name) + weir_text_json_max(limit->levels[i].mode) +
+               weir_text_json_max(limit->levels[i].rate);
+    return max;
+}
+
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
 {
     weir_text_member(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
@@ -69,6 +92,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     weir_text_member_u64(text, ",\"capacity\":", limit->capacity);
     weir_text_member(text, ",\"missing\":", limit->missing);
     weir_text_member_u64(text, ",\"overrides\":", limit->overrides);
+    level_list(text, limit);
     if (limit->rollout > 0)
         rollout(text, limit);
     weir_text_member_utc(text, ",\"since\":", limit->since_wall_ns);
@@ -93,7 +117,8 @@ size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
            weir_text_json_max(limit->mode) + weir_text_json_max(limit->rate) + weir_text_json_max(limit->missing) +
            weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0) +
            (limit->rollout ? 100 + weir_text_json_max(limit->rollout_mode) + weir_text_json_max(limit->rollout_rate)
-                           : 0);
+                           : 0) +
+           level_list_max(limit);
 }
 
 void weir_limits_end(struct weir_text *text)

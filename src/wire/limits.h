@@ -8,6 +8,11 @@
 #include "wire/ratelimit.h"
 #include "wire/text.h"
 
+struct weir_limits_level {
+    const char *name, *mode, *rate;
+    uint64_t capacity;
+};
+
 struct weir_limits_limit {
     const char *name;
     const char *algorithm; /* "token_bucket" */
@@ -16,6 +21,8 @@ struct weir_limits_limit {
     const char *missing;   /* "skip", "share", "refuse" */
     uint64_t capacity;
     size_t overrides;
+    const struct weir_limits_level *levels;
+    size_t levels_count;
     uint32_t rollout; /* not 0: these numbers are for so many tenths of a percent of its keys */
     const char *rollout_mode, *rollout_rate;
     uint64_t rollout_capacity;

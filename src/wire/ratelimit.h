@@ -27,6 +27,7 @@ struct weir_told_sharing {
 /* One limit of an answer. */
 struct weir_told {
     const char *name;
+    const char *level; /* of it that an exception gives the key; NULL: none */
     const struct weir_limit_spec *spec;
     const struct weir_verdict *verdict;
     const struct weir_told_sharing *sharing; /* NULL: it is kept by this process alone */

@@ -68,14 +68,14 @@ class InSqlite(Banned):
         decisions = 'weir_decisions_total{limit="api",verdict="%s"}'
         self.assertEqual(metric(weir, decisions % 'banned'), 2)  # a peek is none
         self.assertEqual(metric(weir, decisions % 'refused'), 0)
-        self.assertEqual(metric(weir, 'weir_exceptions'), 1)
+        self.assertEqual(metric(weir, 'weir_exceptions{kind="ban"}'), 1)
         wait_for(lambda: ', banned' in weir.output(), 'the line of a refusal', 60)
         self.assertIn('["ada"]', weir.output())
         self.followed(self.except_(self.store, 'unban', 'ada'), weir)
         status, told = check(weir)
         self.assertEqual((status, told['remaining']), (200, 8))  # used units are as they were
         self.assertNotIn('banned', told)
-        self.assertEqual(metric(weir, 'weir_exceptions'), 0)
+        self.assertEqual(metric(weir, 'weir_exceptions{kind="ban"}'), 0)
 
     def test_a_ban_ends_by_itself(self):
         weir = self.serve()
@@ -148,7 +148,7 @@ class InSqlite(Banned):
         self.away()
         weir = self.serve(kept=kept)
         wait_for(lambda: 'exceptions_lost' in weir.output(), 'the log', 60)
-        self.assertIn('1 bans go on, up to change 3', weir.output())
+        self.assertIn('1 exceptions go on, up to change 3', weir.output())
         self.assertEqual([check(weir, user=user)[0] for user in ('ada', 'bob', 'eve')], [429, 200, 200])
         self.back()
         self.followed(self.except_(self.store, 'ban', 'eve'), weir)  # it goes on from where it was
@@ -165,7 +165,7 @@ class InSqlite(Banned):
         self.away()
         weir = self.serve(kept=kept)
         wait_for(lambda: 'exceptions_lost' in weir.output(), 'the log', 60)
-        self.assertIn('0 bans go on', weir.output())
+        self.assertIn('0 exceptions go on', weir.output())
         self.assertIn('is damaged or cut off', weir.output())
         self.assertEqual(check(weir)[0], 200)
         self.back()

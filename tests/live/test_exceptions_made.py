@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""weir rules ban, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
+"""weir rules ban, level, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
 import json
+import subprocess
 import unittest
 import urllib.parse
 
@@ -9,11 +10,12 @@ from redis_server import wait_for
 from test_rules_http import ADMIN, AUTH, OTHER, ask
 from test_rules_store import check
 from test_rules_versions import Base
-from weir_server import Weir
+from weir_server import BUILD, Weir
 
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
          '  - { name: one, rate: 5/s, match: { route: /one } }\n'
-         '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n')
+         '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n'
+         '  - { name: high, rate: 10/day, key: [user], match: { route: /h }, levels: { plus: { rate: 20/day }, low: { burst: 1 } } }\n')
 FAR = '2099-12-31T23:00:00Z'
 
 
@@ -29,14 +31,14 @@ class ByHand(Base):
         return json.loads(self.run_verb('exceptions', '--json', *arguments))
 
     def test_who_when_why_and_until_when(self):
-        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned\n')
+        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned or has a level\n')
         self.assertEqual(self.change('ban', 'api', 'user=ada', comment='too fast'),
                          'change 1: api user=ada is banned for good\n')
         self.assertEqual(self.change('ban', '--until', FAR, '--author', 'ada', 'api', 'user=bob'),
                          'change 2: api user=bob is banned until 2099-12-31T23:00:00.000Z\n')
         self.assertRegex(self.change('ban', '--for', '6hour', 'one'), '^change 3: one is banned until 20')
         self.assertEqual(self.change('unban', 'api', 'user=ada', comment='has stopped'),
-                         'change 4: api user=ada is banned no more\n')
+                         'change 4: api user=ada has no exception any more\n')
         self.assertEqual([(one['change'], one['what'], one['limit'], one['key'], one['author'], one['comment'])
                           for one in self.exceptions('--all')],
                          [(4, 'unban', 'api', {'user': 'ada'}, 'grace', 'has stopped'),
@@ -50,6 +52,66 @@ class ByHand(Base):
         self.assertEqual(self.exceptions('api', 'user=bob')[0]['until'], '2099-12-31T23:00:00.000Z')
         self.assertIn('why:   has stopped', self.run_verb('exceptions', '--all'))
         self.assertEqual(len(self.history()), 1)  # no version was made
+
+    def test_levels(self):
+        self.assertEqual(self.change('level', '--until', FAR, 'high', 'plus', 'user=ada', comment='has paid'),
+                         'change 1: high user=ada has level plus until 2099-12-31T23:00:00.000Z\n')
+        self.assertEqual(self.change('level', 'high', 'low', 'user=bob'),
+                         'change 2: high user=bob has level low for good\n')
+        self.change('ban', 'high', 'user=ada')
+        self.assertEqual([(one['what'], one.get('level'), one['key']['user']) for one in self.exceptions('--all')],
+                         [('ban', None, 'ada'), ('level', 'low', 'bob'), ('level', 'plus', 'ada')])
+        self.assertEqual([one['change'] for one in self.exceptions()], [3, 2])  # a key has one
+        self.change('level', 'high', 'plus', 'user=ada')
+        self.assertRegex(self.run_verb('exceptions'), 'level plus  high user=ada  for good\n')
+        self.change('unban', 'high', 'user=ada')
+        self.assertEqual([one['change'] for one in self.exceptions()], [2])
+        for arguments, why in ((('high', 'plsu', 'user=a'), 'has no level "plsu"; did you mean "plus"?'),
+                               (('high', 'best', 'user=a'), 'has no level "best"; it has plus, low'),
+                               (('api', 'plus', 'user=a'), 'has no level "plus"; it has none'),
+                               (('nolimit', 'plus', 'user=a'), 'has no limit'), (('high', 'plus'), 'the whole key'),
+                               (('high', 'a b', 'user=a'), 'must be the name of a level'), (('high',), 'which level')):
+            with self.subTest(arguments):
+                self.assertIn(why, self.change('level', *arguments, code=2))
+
+    def explain(self, *attributes, json_too=True):
+        told = subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config),
+                               *(['--json'] if json_too else []), *attributes], capture_output=True, encoding='utf-8',
+                              timeout=120, check=True).stdout
+        return {one['limit']: one for one in json.loads(told)} if json_too else told
+
+    def test_explain_tells_what_holds_for_the_keys_of_a_request(self):
+        self.change('level', '--until', FAR, 'high', 'plus', 'user=ada', comment='has paid')
+        self.change('ban', 'api', 'user=ada', comment='too fast')
+        self.change('ban', 'shy', 'user=ada')
+        told = self.explain('user=ada', 'route=/h')
+        self.assertEqual((told['high']['level'], told['high']['capacity'], told['high']['line']), ('plus', 20, 6))
+        self.assertEqual(told['high']['exception'], {'what': 'level', 'level': 'plus', 'change': 1, 'idle': False,
+                                                     'until': '2099-12-31T23:00:00.000Z', 'author': 'grace',
+                                                     'comment': 'has paid'})
+        self.assertEqual([told[name]['exception']['idle'] for name in ('api', 'shy')], [False, True])
+        self.assertIsNone(told['api']['exception']['until'])
+        text = self.explain('user=ada', 'route=/h', json_too=False)
+        self.assertRegex(text, r'high  applies: token_bucket 20/day burst 20 \(level plus, line 6\)\n'
+                               r' +level plus until 2099-12-31T23:00:00.000Z \(change 1 by grace: has paid\)')
+        self.assertIn('BANNED for good (change 2 by grace: too fast)', text)
+        self.assertIn('which does nothing: the limit refuses nobody', text)
+        told = self.explain('user=bob', 'route=/h')
+        self.assertEqual([one.get('exception') for one in told.values()], [None] * len(told))
+        self.change('level', 'high', 'low', 'user=bob')
+        self.apply(RULES.replace(', low: { burst: 1 }', ''), '--from', '1')
+        told = self.explain('user=bob', 'route=/h')['high']
+        self.assertEqual((told.get('level'), told['exception']['idle']), (None, True))
+
+    def test_a_level_that_is_gone_is_told(self):
+        self.change('level', 'high', 'low', 'user=bob')
+        self.change('ban', 'api', 'user=bob')
+        self.assertNotIn('unknown', self.exceptions()[1])
+        self.apply(RULES.replace(', low: { burst: 1 }', ''), '--from', '1')
+        self.assertEqual([one.get('unknown') for one in self.exceptions()], [None, True])
+        self.assertIn('does nothing: the newest version', self.run_verb('exceptions'))
+        self.change('unban', 'high', 'user=bob')
+        self.assertEqual([one['what'] for one in self.exceptions()], ['ban'])
 
     def test_a_value_is_stored_as_it_is_counted(self):
         self.change('ban', 'two', 'ip=2001:DB8:0:0::1', 'user=a=b')  # in whatever order
@@ -132,6 +194,25 @@ class OverHttp(Base):
             told = ask(self.weir, 'GET', '/v1/rules/exceptions', **parameters)[2]['exceptions']
             self.assertEqual([one['change'] for one in told], changes, parameters)
 
+    def test_a_level(self):
+        def told():
+            body = json.dumps({'attributes': {'user': 'ada', 'route': '/h'}, 'cost': 0}).encode()
+            limits = ask(self.weir, 'POST', '/v1/check', body, token=OTHER)[2]['limits']
+            return [(one['limit'], one['capacity'], one.get('level')) for one in limits if one['limit'] == 'high']
+        self.assertEqual(told(), [('high', 10, None)])
+        self.assertEqual(self.post('level', limit='high', level='plus', until='1hour')[::2], (200, {'change': 1}))
+        wait_for(lambda: told() == [('high', 20, 'plus')], 'the level', 60)
+        self.assertEqual([(one['what'], one['level']) for one in
+                          ask(self.weir, 'GET', '/v1/rules/exceptions')[2]['exceptions']], [('level', 'plus')])
+        self.assertEqual(self.post('unban', limit='high')[0], 200)
+        wait_for(lambda: told() == [('high', 10, None)], 'the end of the level', 60)
+        for why, status, arguments in (('must be the name of a level', 400, {}),
+                                       ('did you mean "plus"', 404, {'level': 'plud'})):
+            answer, _, said = self.post('level', limit='high', **arguments)
+            self.assertEqual(answer, status, said)
+            self.assertIn(why, said['detail'])
+        self.assertEqual(self.post('ban', limit='high', level='plus')[0], 400)
+
     def test_of_several_bans_the_longest_is_told_and_none_is_charged(self):
         admitted = []
 
@@ -158,7 +239,7 @@ class OverHttp(Base):
 
     def test_rights(self):
         for token, status in ((OTHER, 403), (None, 401)):
-            for method, path in (('POST', 'ban'), ('POST', 'unban'), ('GET', 'exceptions')):
+            for method, path in (('POST', 'ban'), ('POST', 'level'), ('POST', 'unban'), ('GET', 'exceptions')):
                 self.assertEqual(ask(self.weir, method, f'/v1/rules/{path}', token=token)[0], status, (path, token))
         self.assertEqual(ask(self.weir, 'GET', '/v1/rules/ban', token=ADMIN)[0], 405)
 

@@ -42,6 +42,49 @@ class Exceptions(OneServer):
         self.expect(first.ask('except', 'unban', 'ada', 0, 5000, '-'), 'ENOENT', field='key')
         self.assertEqual(first.ask('head')['number'], 1)
 
+    def test_a_level(self):
+        drive, other = self.drive(), self.drive(mode='use')
+        drive.appended(0)
+        self.assertEqual(self.ban(drive, 'ada')['own'], 1)
+        self.assertEqual(self.numbers(other), [1])  # it has looked at the table, which has no such column yet
+        answer = drive.ask('except', 'plus', 'ada', 5000, 1000, '-')
+        self.assertEqual((answer['status'], answer['own']), ('OK', 2), answer)
+        self.assertEqual([(row['kind'], row['level'], row['until_ns']) for row in self.all(other)],
+                         [(1, '', 0), (3, 'plus', 5000)])
+        self.assertEqual(self.numbers(other, at=4999), [2])
+        again = drive.ask('except', 'plus', 'ada', 5000, 1001, answer['change'])
+        self.assertEqual((again['status'], again['own']), ('OK', 2))
+        self.expect(drive.ask('except', 'low', 'ada', 5000, 1001, answer['change']), 'EINVAL', field='change')
+        self.assertEqual(other.ask('except', 'low', 'bob', 0, 1001, '-')['own'], 3)
+        self.assertEqual(self.ban(other, 'ada')['own'], 4)
+        self.assertEqual([row['level'] for row in self.all(drive)], ['', 'plus', 'low', ''])
+
+    def test_there_are_so_many_names_of_levels(self):
+        drive = self.drive()
+        drive.appended(0)
+        self.assertEqual(drive.ask('except', 'first', 'ada', 0, 1000, '-')['own'], 1)
+        self.server.sql(f"INSERT INTO {self.table}_exceptions SELECT 1 + i, kind, wall_ns, until_ns, int8send(i), digest, "
+                        f"limit_name, key, author, comment, held, 'l' || i FROM {self.table}_exceptions, "
+                        "generate_series(1, 254) AS i")
+        self.expect(drive.ask('except', 'more', 'ada', 0, 1000, '-'), 'ELIMIT', '255 names', field='level')
+        self.assertEqual(drive.ask('except', 'l7', 'bob', 0, 1000, '-')['own'], 256)
+
+    def test_the_right_to_add_the_column(self):
+        admin = self.drive()
+        admin.appended(0)
+        self.ban(admin, 'ada')
+        name = f'l{self.table}'
+        self.server.sql(f'CREATE ROLE {name} LOGIN; GRANT SELECT, INSERT ON {self.table}, {self.table}_meta, '
+                        f'{self.table}_nodes, {self.table}_exceptions TO {name}')
+        editor = self.store(url(self.server, user=name), self.table, mode='use')
+        self.expect(editor.ask('except', 'plus', 'bob', 0, 1000, '-'), 'EDOWN', 'level_name yet: the role has not the right')
+        self.assertEqual(self.ban(editor, 'bob')['own'], 2)  # bans are not concerned
+        self.assertEqual(admin.ask('except', 'plus', 'eve', 0, 1000, '-')['own'], 3)
+        self.assertEqual(editor.ask('except', 'plus', 'bob', 0, 1000, '-')['own'], 4)
+        self.server.sql(f'ALTER TABLE {self.table}_exceptions DROP level_name; '
+                        f'ALTER TABLE {self.table}_exceptions ADD level_name bytea')
+        self.expect(self.drive().ask('exceptions', 0, 10, 0)['answer'], 'ECORRUPT', "none of weir")
+
     def test_the_same_id_again(self):
         drive = self.drive()
         drive.appended(0)

@@ -18,7 +18,7 @@ from weir_server import BUILD, Weir
 
 
 def rules(rate):
-    return json.dumps({'limits': [{'name': 'api', 'rate': rate, 'key': ['user']}]})
+    return json.dumps({'limits': [{'name': 'api', 'rate': rate, 'key': ['user'], 'levels': {'plus': {'burst': 50}}}]})
 
 
 class Transfer(unittest.TestCase):
@@ -60,6 +60,7 @@ class Transfer(unittest.TestCase):
         self.verb('ban', config, '--comment', 'too fast', '--for', '6hour', 'api', 'user=ada')
         self.verb('unban', config, '--comment', 'stopped', 'api', 'user=ada')
         self.verb('ban', config, '--comment', 'for good', 'api', 'user=бob\t')
+        self.verb('level', config, '--comment', 'has paid', 'api', 'plus', 'user=eve')
         exported = self.folder / 'filled.jsonl'
         exported.write_text(self.verb('export', config), encoding='utf-8')
         return config, exported
@@ -69,7 +70,7 @@ class Transfer(unittest.TestCase):
         postgres = Postgres()
         self.addCleanup(postgres.stop)
         there = self.store('there', url(postgres))
-        said = '6 versions and 3 changes of exceptions'
+        said = '6 versions and 4 changes of exceptions'
         self.assertEqual(self.verb('import', there, '--dry-run', exported), f'good: {said}\n')
         self.assertEqual(self.run_verb('show', there).returncode, 2)
         self.assertEqual(self.verb('import', there, exported), f'stored: {said}\n')
@@ -84,7 +85,8 @@ class Transfer(unittest.TestCase):
         self.addCleanup(weir.stop)
         self.assertEqual(version(weir), 5)
         self.assertIn('30/day', self.verb('show', there, 5))
-        self.assertEqual([one['key'] for one in json.loads(self.verb('exceptions', there, '--json'))], [{'user': 'бob\t'}])
+        self.assertEqual([(one['key'], one.get('level')) for one in json.loads(self.verb('exceptions', there, '--json'))],
+                         [({'user': 'eve'}, 'plus'), ({'user': 'бob\t'}, None)])
 
     def test_one_that_was_killed_is_run_again(self):
         config = self.store('long')

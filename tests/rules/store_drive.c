@@ -14,7 +14,8 @@
  *     told all|newest
  *     wait                              for another head than the last that was answered
  *     migrate TO
- *     except KIND USER UNTIL WALL CHANGE     bans (ban) or ends that (unban) the key user=USER of the limit api
+ *     except KIND USER UNTIL WALL CHANGE     bans (ban) or ends that (unban) the key user=USER of the limit api, or
+ *                                            gives it a level (any other KIND is its name)
  *     exceptions FROM COUNT AT          those from number FROM on; AT not 0: that hold then
  *     heard NUMBER                      waits until there is one of this number, or a later one
  *     bounds EXCEPTIONS CHANGES         how many the store takes
@@ -275,8 +276,11 @@ static void do_hammer(struct drive *drive, char **words)
 static struct weir_exception_change exception_of(const char *kind, const char *user, char key[128])
 {
     size_t size = 0;
-    struct weir_exception_change change = { .kind = strcmp(kind, "unban") == 0 ? WEIR_EXCEPTION_UNBAN
-                                                                               : WEIR_EXCEPTION_BAN,
+    const bool bans = strcmp(kind, "ban") == 0, ends = strcmp(kind, "unban") == 0;
+    struct weir_exception_change change = { .kind = ends   ? WEIR_EXCEPTION_UNBAN
+                                                    : bans ? WEIR_EXCEPTION_BAN
+                                                           : WEIR_EXCEPTION_LEVEL,
+                                            .level = bans || ends ? NULL : kind,
                                             .limit = "api",
                                             .author = "ann",
                                             .comment = "be\xe2\x82\xac''\\cause" };
@@ -314,6 +318,7 @@ static bool print_exception(void *context, const struct weir_exception *exceptio
                exception->kind, exception->wall_ns, exception->until_ns, (int)exception->key.size,
                (const char *)exception->key.data);
         print_string(exception->comment);
+        printf(",\"level\":\"%s\"", exception->level);
         print_hex("change", exception->change, sizeof exception->change);
     }
     printf("}");

@@ -2,8 +2,9 @@
  *
  * Carrying a key's state over to a changed limit. "Used" is what survives: under `keep`, used' = max(used,
  * capacity' - remaining), so that remaining' = min(remaining, max(0, capacity' - used)). What is used beyond a lowered
- * capacity stays as debt, so that lowering a limit and raising it again forgives nothing. `reset` is the callers': they
- * make the key anew (limits/entry.c, limits/redis/script_core.c). */
+ * capacity stays as debt, so that lowering a limit and raising it again forgives nothing. From level to level used' is
+ * used: a raise is felt at once, and no bucket that is larger in both would have had more used; nor is anything lost on
+ * the way to and fro. `reset` is the callers': they make the key anew (limits/entry.c, limits/redis/script_core.c). */
 #include "core/limit/algorithm.h"
 #include "core/limit/bucket.h"
 #include "core/limit/limit.h"
@@ -24,6 +25,8 @@ uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_lim
     uint64_t used = used_before(from, state, event);
     if (from->algorithm == WEIR_CONCURRENCY && to->algorithm == WEIR_CONCURRENCY)
         return used; /* permits stay where they are; there is no refill by which a raise could be felt */
+    if (on_change == WEIR_ON_CHANGE_LEVEL)
+        return used;
     if (on_change == WEIR_ON_CHANGE_PROPORTIONAL)
         return from->capacity > 0 ? weir_mul_div_ceil(used, to->capacity, from->capacity) : to->capacity;
     uint64_t remaining = weir_sub_sat(from->capacity, used);
@@ -43,7 +46,7 @@ static void convert_bucket(const struct weir_limit *from, const struct weir_limi
     } else {
         uint64_t used = weir_mul_div_ceil(ahead, to->emission, from->emission);
         uint64_t remaining = weir_mul_div(weir_sub_sat(from->span, ahead), to->emission, from->emission);
-        carried = weir_max_u64(used, weir_sub_sat(to->span, remaining));
+        carried = on_change == WEIR_ON_CHANGE_LEVEL ? used : weir_max_u64(used, weir_sub_sat(to->span, remaining));
     }
     state->fresh_at = weir_ticks_add(weir_ticks_at(event->now_ns, to->shift),
                                      weir_min_u64(carried, WEIR_TICKS_DEBT_MAX));
@@ -91,6 +94,13 @@ void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *
         state->log = log;
         bring_to(to, state, event, 0, carried);
     }
+}
+
+void weir_limit_owes(struct weir_limit *limit, uint64_t units)
+{
+    uint64_t ticks = weir_min_u64(weir_mul_sat(units, limit->emission), WEIR_TICKS_SPAN_MAX);
+    if (weir_limit_is_bucket(limit) && ticks > limit->span)
+        limit->ahead_max += ticks - limit->span;
 }
 
 void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, uint64_t now_ns)

@@ -178,6 +178,13 @@ uint32_t weir_limit_room_carried(const struct weir_limit *to, const struct weir_
 void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                         struct weir_state *state, const struct weir_event *event);
 
+/* Beside enum weir_on_change: the key goes to another level of its limit (docs/exceptions.md), and perhaps back at
+ * once, at a node that has not heard of it yet. What is used stays used, no more and no less. */
+#define WEIR_ON_CHANGE_LEVEL ((enum weir_on_change)(WEIR_ON_CHANGE_RESET + 1))
+
+/* Before any key has a state: one may come with so many units used, from another level. */
+void weir_limit_owes(struct weir_limit *limit, uint64_t units);
+
 /* `limit` replaces `from` at now_ns: until its keys have paid, they may have more used than its capacity. May be
  * called for several. */
 void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, uint64_t now_ns);

@@ -164,6 +164,9 @@ void weir_gossip_key_init(struct weir_gossip *node, struct weir_gossip_key *key,
  * the window of the limit that is left, `event` of the new one. */
 void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
                             const struct weir_event *before, const struct weir_event *event);
+/* The same from one level of the limit to another (WEIR_ON_CHANGE_LEVEL). */
+void weir_gossip_key_level(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
+                           const struct weir_event *before, const struct weir_event *event);
 
 /* RESERVE, COMMIT, CANCEL of event->cost units; event->window for calendar windows. WEIR_SHARE_YES or _NO. */
 enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_gossip_key *key,

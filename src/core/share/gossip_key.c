@@ -152,13 +152,13 @@ void weir_gossip_key_init(struct weir_gossip *node, struct weir_gossip_key *key,
     }
 }
 
-void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
-                            const struct weir_event *before, const struct weir_event *event)
+static void follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
+                   enum weir_on_change on_change, const struct weir_event *before, const struct weir_event *event)
 {
     struct weir_gossip_limit *from = key->limit;
     weir_assert(from != limit && before->now_ns == event->now_ns);
     weir_gossip_age(node, key, before);
-    weir_limit_convert(&from->limit, &limit->limit, WEIR_ON_CHANGE_KEEP, &key->state, event);
+    weir_limit_convert(&from->limit, &limit->limit, on_change, &key->state, event);
     weir_u128 old = unit(node, key), units = key->spent / old + (key->spent % old != 0);
     key->limit = limit;
     key->followed = true;
@@ -167,6 +167,18 @@ void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *ke
     key->losses = limit->losses_count;
     if (limit->limit.calendar)
         key->window = event->window.id;
+}
+
+void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
+                            const struct weir_event *before, const struct weir_event *event)
+{
+    follow(node, key, limit, WEIR_ON_CHANGE_KEEP, before, event);
+}
+
+void weir_gossip_key_level(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
+                           const struct weir_event *before, const struct weir_event *event)
+{
+    follow(node, key, limit, WEIR_ON_CHANGE_LEVEL, before, event);
 }
 
 /* ---- H and V ---- */

@@ -77,6 +77,8 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     struct weir_event event = weir_script_event(op, now_ns);
     uint64_t held = weir_ledger_held(&value->ledger);
     bool alike = weir_value_alike(value, op->limit);
+    const bool level = op->limit->leveled && value->revision == revision;
+    const enum weir_on_change on_change = level ? WEIR_ON_CHANGE_LEVEL : op->limit->spec.on_change;
     value->revision = revision;
     value->calendar_hash = op->limit->calendar_hash;
     if (alike) /* nothing to carry, and nothing to reset */
@@ -89,7 +91,7 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     /* A key that is fresh is fresh under any limit, as it would be had its time to live been over. Of which nodes hold
      * units is not. */
     bool fresh = held == 0 && weir_ticks_until(state->fresh_at, weir_ticks_at(now_ns, from.shift)) == 0;
-    if (fresh || op->limit->spec.on_change == WEIR_ON_CHANGE_RESET) {
+    if (fresh || on_change == WEIR_ON_CHANGE_RESET) {
         struct weir_log log = { state->log.times, state->log.room, 0, 0 };
         *state = weir_state_fresh(to, now_ns);
         state->log = log;
@@ -99,7 +101,7 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
         state->fresh_at = weir_ticks_add(weir_ticks_at(now_ns, to->shift),
                                          weir_ticks_of(wait_ns, to->shift, WEIR_TICKS_DEBT_MAX));
     } else {
-        weir_limit_convert(&from, to, op->limit->spec.on_change, state, &event);
+        weir_limit_convert(&from, to, on_change, state, &event);
     }
     if (in_state(to) && held > 0)
         weir_algorithm_of(to)->add(to, state, &event, held);

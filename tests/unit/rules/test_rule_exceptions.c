@@ -38,6 +38,15 @@ static struct weir_exception_change unban_of(struct weir_slice key, uint64_t wal
     return change;
 }
 
+static struct weir_exception_change level_of(const char *level, struct weir_slice key, uint64_t until_ns,
+                                             uint64_t wall_ns)
+{
+    struct weir_exception_change change = ban_of(key, until_ns, wall_ns);
+    change.kind = WEIR_EXCEPTION_LEVEL;
+    change.level = level;
+    return change;
+}
+
 static int except(struct weir_rule_store *store, const struct weir_exception_change *change, uint64_t *ret_number,
                   struct weir_fault *ret_fault)
 {
@@ -60,7 +69,7 @@ struct taken {
     uint64_t numbers[CHANGES + 1];
     size_t count, damaged, max;
     struct weir_exception last; /* its texts are gone */
-    char key[64], author[32];
+    char key[64], author[32], level[WEIR_LEVEL_NAME_MAX + 1];
 };
 
 static bool take(void *context, const struct weir_exception *exception)
@@ -72,6 +81,7 @@ static bool take(void *context, const struct weir_exception *exception)
         (void)snprintf(taken->key, sizeof taken->key, "%.*s", (int)exception->key.size,
                        (const char *)exception->key.data);
         (void)snprintf(taken->author, sizeof taken->author, "%s", exception->author);
+        (void)snprintf(taken->level, sizeof taken->level, "%s", exception->level);
     }
     taken->numbers[taken->count++] = exception->number;
     return taken->count < taken->max;
@@ -208,11 +218,12 @@ static void bad_arguments_store_nothing(void **state)
     char key[64];
     struct weir_rule_store *store = store_open();
     const struct weir_exception_change good = ban_of(key_of(key, "ada"), 2000, 1000);
-    struct weir_exception_change bad[8];
-    static const char *const fields[] = { "kind", "limit", "key", "until", "until", "comment", "author", "change" };
-    for (size_t i = 0; i < 8; i++)
+    struct weir_exception_change bad[11];
+    static const char *const fields[] = { "kind",   "limit",  "key",   "until", "until", "comment",
+                                          "author", "change", "level", "level", "level" };
+    for (size_t i = 0; i < 11; i++)
         bad[i] = good;
-    bad[0].kind = (enum weir_exception_kind)3;
+    bad[0].kind = (enum weir_exception_kind)4;
     bad[1].limit = "a b";
     bad[2].key.size--;
     bad[3].until_ns = 1000;
@@ -220,7 +231,10 @@ static void bad_arguments_store_nothing(void **state)
     bad[5].comment = "";
     bad[6].author = "a\nb";
     memset(bad[7].change, 0, sizeof bad[7].change);
-    for (size_t i = 0; i < 8; i++) {
+    bad[8].level = "plus"; /* of a ban */
+    bad[9].kind = bad[10].kind = WEIR_EXCEPTION_LEVEL;
+    bad[10].level = "a b";
+    for (size_t i = 0; i < 11; i++) {
         struct weir_fault fault;
         uint64_t number = 0;
         int error = except(store, &bad[i], &number, &fault);
@@ -228,6 +242,62 @@ static void bad_arguments_store_nothing(void **state)
         assert_string_equal(fault.field, fields[i]);
     }
     assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).count, 0);
+    weir_rule_store_close(store);
+}
+
+static void a_level_is_what_was_given(void **state)
+{
+    (void)state;
+    char key[64];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number = 0;
+    struct weir_exception_change ban = ban_of(key_of(key, "ada"), 0, 1000);
+    struct weir_exception_change level = level_of("plus", ban.key, 2000, 1001);
+    struct weir_exception_change unban = unban_of(ban.key, 1002);
+    assert_int_equal(excepted(store, &ban), 1); /* the table has no column for it yet */
+    assert_string_equal(taken_of(store, (struct weir_exception_query){ 0 }).level, "");
+    assert_int_equal(excepted(store, &level), 2);
+    struct taken taken = taken_of(store, (struct weir_exception_query){ .from = 2 });
+    assert_int_equal(taken.last.kind, WEIR_EXCEPTION_LEVEL);
+    assert_int_equal(taken.last.until_ns, 2000);
+    assert_string_equal(taken.level, "plus");
+    taken = taken_of(store, (struct weir_exception_query){ .holding_at_ns = 1001 });
+    assert_int_equal(taken.count, 1); /* it has taken the place of the ban */
+    assert_int_equal(taken.numbers[0], 2);
+    assert_int_equal(excepted(store, &level), 2); /* asked again */
+    level.level = "low";
+    assert_int_equal(except(store, &level, &number, &fault), WEIR_EINVAL);
+    assert_string_equal(fault.field, "change");
+    assert_int_equal(excepted(store, &unban), 3);
+    ban = ban_of(ban.key, 0, 1003);
+    assert_int_equal(excepted(store, &ban), 4);
+    assert_string_equal(taken_of(store, (struct weir_exception_query){ .from = 4 }).level, "");
+    run_sql("UPDATE exceptions SET level_name = 'a b' WHERE number = 2");
+    assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).damaged, 1);
+    weir_rule_store_close(store);
+}
+
+static void there_are_so_many_names_of_levels(void **state)
+{
+    (void)state;
+    char key[64], name[16];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number = 0;
+    for (int i = 0; i < WEIR_EXCEPTION_LEVELS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "l%d", i);
+        struct weir_exception_change level = level_of(name, key_of(key, "ada"), 0, 1000);
+        assert_int_equal(excepted(store, &level), i + 1);
+    }
+    struct weir_exception_change one_more = level_of("one-more", key_of(key, "bob"), 0, 1000);
+    assert_int_equal(except(store, &one_more, &number, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.field, "level");
+    assert_non_null(strstr(fault.text, "255"));
+    struct weir_exception_change known = level_of("l7", key_of(key, "bob"), 0, 1000);
+    assert_int_equal(excepted(store, &known), WEIR_EXCEPTION_LEVELS_MAX + 1);
+    run_sql("DELETE FROM exceptions WHERE level_name = 'l9'"); /* as docs/exceptions.md has it */
+    assert_int_equal(excepted(store, &one_more), WEIR_EXCEPTION_LEVELS_MAX + 2);
     weir_rule_store_close(store);
 }
 
@@ -310,7 +380,7 @@ static void a_weir_before_exceptions_goes_on(void **state)
 
 struct model {
     struct {
-        int kind, key;
+        int kind, key, level;
         uint64_t until_ns;
     } changes[CHANGES];
     size_t count;
@@ -321,7 +391,7 @@ static bool holds(const struct model *model, size_t i, uint64_t at_ns)
     for (size_t later = i + 1; later < model->count; later++)
         if (model->changes[later].key == model->changes[i].key)
             return false;
-    return model->changes[i].kind == WEIR_EXCEPTION_BAN &&
+    return model->changes[i].kind != WEIR_EXCEPTION_UNBAN &&
            (model->changes[i].until_ns == 0 || model->changes[i].until_ns > at_ns);
 }
 
@@ -359,7 +429,10 @@ static void random_changes_are_as_in_a_list(void **state)
         uint64_t number = 0;
         (void)snprintf(value, sizeof value, "u%d", who);
         struct weir_exception_change change = ban_of(key_of(key, value), until_ns, now_ns);
-        change.kind = ends ? WEIR_EXCEPTION_UNBAN : WEIR_EXCEPTION_BAN;
+        static const char *const levels[] = { NULL, "plus", "low" };
+        const int level = ends ? 0 : (int)test_random_below(&random, 3);
+        change.kind = ends ? WEIR_EXCEPTION_UNBAN : level ? WEIR_EXCEPTION_LEVEL : WEIR_EXCEPTION_BAN;
+        change.level = levels[level];
         bool held = false;
         for (size_t j = 0; j < model.count; j++)
             held = held || (model.changes[j].key == who && holds(&model, j, now_ns));
@@ -368,10 +441,16 @@ static void random_changes_are_as_in_a_list(void **state)
         if (!error) {
             model.changes[model.count].kind = (int)change.kind;
             model.changes[model.count].key = who;
+            model.changes[model.count].level = level;
             model.changes[model.count++].until_ns = until_ns;
             assert_int_equal(number, model.count);
         }
         now_ns += test_random_below(&random, 10);
+        if (i % 8 == 0 && model.count > 0) {
+            static const char *const names[] = { "", "plus", "low" };
+            struct taken last = taken_of(store, (struct weir_exception_query){ .from = model.count });
+            assert_string_equal(last.level, names[model.changes[model.count - 1].level]);
+        }
         if (i % 8 == 0)
             expect_same(store, &model, now_ns, test_random_below(&random, model.count + 2));
     }
@@ -388,6 +467,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_id_again_is_the_same_change, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(only_what_holds_can_be_ended, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(bad_arguments_store_nothing, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(a_level_is_what_was_given, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(there_are_so_many_names_of_levels, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(the_bounds_are_named, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(a_damaged_row_hides_no_other, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(a_weir_before_exceptions_goes_on, make_store_folder, remove_store_folder),

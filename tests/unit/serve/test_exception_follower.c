@@ -60,9 +60,10 @@ static int look(struct weir_exception_follower *follower, uint8_t id)
 
 static bool is_banned(const struct weir_exception_follower *follower, const char *key, uint64_t now_ns)
 {
-    uint64_t left_ns;
+    struct weir_excepted excepted;
     const struct weir_slice bytes = { key, strlen(key) };
-    return weir_banned_keys_find(follower->keys, weir_banned_keys_hash(follower->keys, "api", bytes), now_ns, &left_ns);
+    return weir_excepted_keys_find(follower->keys, weir_excepted_keys_hash(follower->keys, "api", bytes), now_ns,
+                                   &excepted);
 }
 
 static int setup(void **state)
@@ -91,13 +92,34 @@ static void a_ban_holds_until_its_end(void **state)
     assert_false(is_banned(follower, "soon", NOW + 60 * SECOND));
     assert_true(is_banned(follower, "good", NOW));
     assert_false(is_banned(follower, "lately", NOW));
-    assert_int_equal(weir_banned_keys_count(follower->keys), 3); /* what ended an hour ago takes no room */
+    assert_int_equal(weir_excepted_keys_count(follower->keys), 3); /* what ended an hour ago takes no room */
     add(WEIR_EXCEPTION_UNBAN, "good", 0, false, 5);
-    add(WEIR_EXCEPTION_UNBAN + 1, "soon", 0, false, 6); /* a later weir's */
+    add(WEIR_EXCEPTION_LEVEL + 1, "soon", 0, false, 6); /* a later weir's */
     assert_int_equal(look(follower, 1), 0);
     assert_false(is_banned(follower, "good", NOW));
     assert_false(is_banned(follower, "soon", NOW));
     assert_int_equal(follower->unknown, 1);
+}
+
+static void a_level_takes_the_place_of_a_ban(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    const struct weir_slice key = { "ada", 3 };
+    struct weir_excepted excepted = { .level = NULL };
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    add(WEIR_EXCEPTION_LEVEL, "ada", 0, false, 2);
+    store.list[1].level = "plus";
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(
+        weir_excepted_keys_find(follower->keys, weir_excepted_keys_hash(follower->keys, "api", key), NOW, &excepted));
+    assert_string_equal(excepted.level, "plus");
+    assert_int_equal(weir_excepted_keys_levels(follower->keys), 1);
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 3);
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(
+        weir_excepted_keys_find(follower->keys, weir_excepted_keys_hash(follower->keys, "api", key), NOW, &excepted));
+    assert_null(excepted.level);
+    assert_int_equal(follower->unknown, 0);
 }
 
 static void what_is_damaged_changes_nothing(void **state)
@@ -138,7 +160,8 @@ static void a_reading_that_fails_is_begun_anew(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(a_ban_holds_until_its_end), TEST(what_is_damaged_changes_nothing),
+    const struct CMUnitTest tests[] = { TEST(a_ban_holds_until_its_end), TEST(a_level_takes_the_place_of_a_ban),
+                                        TEST(what_is_damaged_changes_nothing),
                                         TEST(a_reading_that_fails_is_begun_anew) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
