@@ -17,7 +17,7 @@ def option_tables():
     """{file: its long options} of src/cli."""
     found = {}
     for path in sorted((ROOT / 'src/cli').glob('*.c')):
-        flags = set(re.findall(r'\{ "([\w-]+)", (?:no|required)_argument', path.read_text(encoding='utf-8')))
+        flags = set(re.findall(r'\{ "([\w-]+)", (?:\.|\'\w\')', path.read_text(encoding='utf-8')))
         if flags:
             found[path.name] = {f'--{flag}' for flag in flags} - {'--help'}
     return found
