@@ -22,7 +22,7 @@ from weir_server import BUILD, ROOT, Weir, connect, read_all, resp_encode
 DEPLOY = ROOT / 'deploy'
 TOKEN = 't' * 32
 FLAGS = {f'WEIR_{flag.upper()}' for flag in
-         re.findall(r'\{ "(\w+)", (?:required|no)_argument', (ROOT / 'src/cli/serve_flags.c').read_text(encoding='utf-8'))}
+         re.findall(r'\{ "(\w+)", \.', (ROOT / 'src/cli/serve_flags.c').read_text(encoding='utf-8'))}
 
 
 def checked(config, *arguments):
