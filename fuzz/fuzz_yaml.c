@@ -26,7 +26,9 @@ static void limit_check(const struct weir_config_limit *limit)
         const struct weir_config_override *override = &limit->overrides[i];
         weir_assert(weir_limit_check(&override->spec, NULL) == 0);
         bool rollout = limit->rollout > 0 && i + 1 == limit->overrides_count;
-        weir_assert((override->conditions_count == 0) == rollout && override->conditions_count <= limit->key_count);
+        const bool nameless = rollout || override->level;
+        weir_assert((override->conditions_count == 0) == nameless && override->conditions_count <= limit->key_count);
+        weir_assert(!rollout || !override->level);
         weir_assert(strlen(override->variant) <= WEIR_LIMIT_NAME_MAX);
     }
 }
