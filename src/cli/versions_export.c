@@ -39,13 +39,21 @@ static json_t *hex_of(const void *bytes, size_t size)
     return json_stringn(digits, 2 * size);
 }
 
-/* One line; it takes `line` over. False: it is no JSON (bytes that are no UTF-8), or there is no memory. */
+/* One line; it takes `line` over. False: it is no JSON (bytes that are no UTF-8), or cannot be written. */
 static bool put(json_t *line)
 {
-    const bool done = line && json_dumpf(line, stdout, JSON_COMPACT) == 0;
+    const bool done = line && json_dumpf(line, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
     json_decref(line);
-    putchar('\n');
     return done;
+}
+
+/* What was put is written. False: said on standard error. */
+static bool is_written(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    perror("weir: standard output");
+    return false;
 }
 
 static bool put_version(const struct weir_rule_version *version, const char *text)
@@ -106,10 +114,11 @@ static bool put_exceptions(const struct weir_versions *versions, struct export *
                                                take_exception, export, &fault);
         if (error)
             return weir_versions_complain(versions, error, &fault);
-        if (export->failed) {
+        if (export->failed && is_written()) {
             fprintf(stderr, "weir: %s (after number %" PRIu64 ")\n", export->failed, export->next - 1);
-            return false;
         }
+        if (export->failed)
+            return false;
     }
     return true;
 }
@@ -123,10 +132,10 @@ static bool put_versions(const struct weir_versions *versions, uint64_t newest)
             return false;
         const bool done = put_version(&version, text);
         free(text);
-        if (!done) {
+        if (!done && is_written())
             fprintf(stderr, "weir: version %" PRIu64 " is no UTF-8, which JSON cannot hold\n", number);
+        if (!done)
             return false;
-        }
     }
     return true;
 }
@@ -137,13 +146,10 @@ int weir_versions_export(const struct weir_versions *versions)
     struct export export = { 0 };
     if (!weir_versions_head(versions, &head))
         return WEIR_EXIT_ERROR;
-    if (!put(json_pack("{s:i}", "weir_rules", WEIR_VERSIONS_FORMAT)) || !put_versions(versions, head.number) ||
-        !put_exceptions(versions, &export) ||
-        !put(json_pack("{s:b,s:I,s:I}", "end", 1, "versions", (json_int_t)head.number, "exceptions",
-                       (json_int_t) export.exceptions)))
+    (void)put(json_pack("{s:i}", "weir_rules", WEIR_VERSIONS_FORMAT)); /* what follows would not be written either */
+    if (!put_versions(versions, head.number) || !put_exceptions(versions, &export))
         return WEIR_EXIT_ERROR;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return WEIR_EXIT_OK;
-    perror("weir: standard output");
-    return WEIR_EXIT_ERROR;
+    (void)put(json_pack("{s:b,s:I,s:I}", "end", 1, "versions", (json_int_t)head.number, "exceptions",
+                        (json_int_t) export.exceptions));
+    return is_written() ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
 }

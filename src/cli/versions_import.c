@@ -35,8 +35,8 @@ struct import {
     uint64_t there;                           /* versions that were in the store already */
     uint8_t (*sums)[WEIR_RULE_CHECKSUM_SIZE]; /* [i]: of the text of version i + 1 */
     size_t sums_room;
-    uint64_t decided; /* the version whose text nodes would decide by; 0: there is none */
-    char *text;       /* that */
+    uint64_t decided; /* the version that nodes would decide by; 0: there is none */
+    char *text;       /* its text */
     size_t text_size;
 };
 
@@ -162,13 +162,16 @@ static bool version_check(struct import *import, const struct weir_rule_change *
     if (memcmp(copies ? import->sums[change->of - 1] : own, sum, sizeof(own)) != 0)
         return complain(import, "the text of version %" PRIu64 " is not the one of its sha256", change->expected + 1);
     if (change->kind != WEIR_RULE_PROPOSED)
-        import->decided = copies ? change->of : change->expected + 1;
+        import->decided = change->expected + 1;
     return sum_keep(import, sum);
 }
 
-static bool text_keep(struct import *import, const struct weir_rule_change *change)
+/* The decided version may copy one that copies another: its text is the first with its sum. */
+static bool text_keep(struct import *import, const struct weir_rule_change *change,
+                      const uint8_t sum[WEIR_RULE_CHECKSUM_SIZE])
 {
-    if (change->expected + 1 != import->decided)
+    if (weir_rule_kind_copies(change->kind) ||
+        memcmp(sum, import->sums[import->decided - 1], WEIR_RULE_CHECKSUM_SIZE) != 0)
         return true;
     import->text = malloc(change->text.size);
     if (!import->text)
@@ -253,7 +256,7 @@ static bool version_take(struct import *import, json_t *json)
     if (!version_decode(import, json, &change, sum))
         return false;
     const bool done = import->pass == CHECKING  ? version_check(import, &change, sum)
-                      : import->pass == FINDING ? text_keep(import, &change)
+                      : import->pass == FINDING ? text_keep(import, &change, sum)
                                                 : version_store(import, &change);
     import->count += done;
     return done;
@@ -307,10 +310,11 @@ static bool judge(const struct import *import)
     const struct weir_rule_editor editor = weir_versions_editor(import->versions);
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
     char name[512], line[1024], plain[WEIR_PLAIN_SIZE(sizeof(line))];
-    const bool good = faults &&
-                      weir_rule_editor_judge(&editor, (struct weir_slice){ import->text, import->text_size }, faults);
+    if (!faults)
+        return complain(import, "%s", weir_error_text(WEIR_ENOMEM));
+    const bool good = weir_rule_editor_judge(&editor, (struct weir_slice){ import->text, import->text_size }, faults);
     (void)snprintf(name, sizeof(name), "version %" PRIu64 " of %s", import->decided, import->path);
-    for (size_t i = 0; !good && faults && i < faults->count; i++) {
+    for (size_t i = 0; !good && i < faults->count; i++) {
         weir_config_fault_format(&faults->list[i], name, line, sizeof(line));
         fprintf(stderr, "%s\n", weir_plain(line, plain, sizeof(plain)));
     }

@@ -6,17 +6,14 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <uv.h>
 
 #include "base/checked.h"
-#include "base/units.h"
 #include "rules/addressed.h"
 
 static uint64_t soon(const struct weir_follower_seeker *seeker)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec + seeker->timeout_ns;
+    return uv_hrtime() + seeker->timeout_ns;
 }
 
 /* The version found->head.number; its text stays NULL if it is not one for this node. */

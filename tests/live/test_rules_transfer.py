@@ -88,6 +88,31 @@ class Transfer(unittest.TestCase):
         self.assertEqual([(one['key'], one.get('level')) for one in json.loads(self.verb('exceptions', there, '--json'))],
                          [({'user': 'eve'}, 'plus'), ({'user': 'бob\t'}, None)])
 
+    def test_a_rollback_to_a_rollback(self):
+        """Its text stands in the line of the version that wrote it, two steps away."""
+        config = self.store('back')
+        self.apply(config, '10/day', 0)
+        self.apply(config, '20/day', 1)
+        self.verb('rollback', config, '--comment', 'back', 1)
+        self.apply(config, '30/day', 3)
+        self.verb('rollback', config, '--comment', 'back', 3)
+        exported = self.folder / 'back.jsonl'
+        exported.write_text(self.verb('export', config), encoding='utf-8')
+        there = self.store('there')
+        self.assertEqual(self.verb('import', there, exported), 'stored: 5 versions and 0 changes of exceptions\n')
+        self.assertIn('10/day', self.verb('show', there))
+
+    def test_a_disk_that_is_full_is_told(self):
+        """Wherever it becomes full: a short export is written at its end, a long one in the midst of it."""
+        config = self.store('long')
+        self.apply(config, '10/day', 0)
+        for _ in range(2):
+            with open('/dev/full', 'w', encoding='utf-8') as full:
+                done = subprocess.run([str(BUILD / 'weir'), 'rules', 'export', '--config', str(config)], stdout=full,
+                                      stderr=subprocess.PIPE, encoding='utf-8', timeout=120, check=False)
+            self.assertEqual((done.returncode, done.stderr), (2, 'weir: standard output: No space left on device\n'))
+            self.run_verb('apply', config, '--comment', 'long', '--from', 1, '-', stdin='# ' + 'x' * 20000 + '\n' + rules('20/day'))
+
     def test_one_that_was_killed_is_run_again(self):
         config = self.store('long')
         for number in range(40):

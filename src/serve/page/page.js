@@ -6,7 +6,7 @@
 const HOUR = 3600, EVERY_MS = 1000, SLOW_EVERY = 5;
 const REFUSED = ["refused", "never", "shed", "banned"];
 const element = id => document.getElementById(id);
-let token = "", rows = [], limits = new Map(), after = 0, asked = 0, span = 600;
+let beating = false, token = "", rows = [], limits = new Map(), after = 0, asked = 0, span = 600;
 
 // ---- asking ----
 
@@ -229,6 +229,7 @@ function state(text, bad) {
 }
 
 async function beat() {
+  beating = true;
   try {
     while (take(await ask(`/v1/hour?after=${after}`)));
     if (asked++ % SLOW_EVERY === 0) {
@@ -247,6 +248,7 @@ async function beat() {
       element("wrong").textContent = token ? error.message : "";
       state("a token is needed", false);
       token = "";
+      beating = false;
       return; // until one is given
     }
     asked = 0;
@@ -259,7 +261,8 @@ element("ask").addEventListener("submit", event => {
   event.preventDefault();
   token = element("token").value;
   element("token").value = "";
-  beat();
+  if (!beating)
+    beat();
 });
 element("spans").addEventListener("change", event => {
   span = Number(event.target.value);

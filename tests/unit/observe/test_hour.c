@@ -125,6 +125,20 @@ static void rows_say_what_came_between_two_looks(void **state)
     free(world);
 }
 
+static void a_look_is_due_nearly_a_second_after_the_last(void **state)
+{
+    (void)state;
+    struct weir_hour *hour = NULL;
+    static const struct weir_hour_totals none;
+    assert_int_equal(weir_hour_create(5000, &hour), 0);
+    for (uint64_t from = 5000; from < 3000000000; from += 1000000000) {
+        assert_false(weir_hour_is_due(hour, from + 874999999));
+        assert_true(weir_hour_is_due(hour, from + 875000000));
+        weir_hour_look(hour, &none, from + 1000000000, 0);
+    }
+    weir_hour_destroy(hour);
+}
+
 static void *look_on(void *context)
 {
     static struct weir_hour_totals totals;
@@ -163,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_say_what_came_between_two_looks),
+        cmocka_unit_test(a_look_is_due_nearly_a_second_after_the_last),
         cmocka_unit_test(a_row_is_whole_while_others_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
