@@ -25,9 +25,14 @@ TARGETS = {
     'hosts': ('src/limits/fallback.c', 'src/limits/gossip_host.c', 'src/limits/gossip_talk.c', 'src/base/due.c',
               'src/locks/manager*.c', 'src/locks/witness.c', 'src/sessions/pool.c',
               'src/sessions/session_[clr]*.c', 'src/limits/share_*.c'),
+    'limits': ('src/limits/*.c',),
+    'versions': ('src/rules/store*.c', 'src/rules/exception*.c', 'src/rules/excepted_keys.c', 'src/rules/rollout*.c',
+                 'src/rules/kept.c', 'src/rules/changes.c', 'src/rules/history.c', 'src/rules/revise.c'),
+    'succession': ('src/serve/takeover*.c', 'src/serve/follower*.c', 'src/serve/exception_*.c', 'src/serve/saver.c'),
     'script': ('src/limits/redis/*.lua',),
     'servers': ('src/sessions/poller*.c', 'src/sessions/servers*.c'),
 }
+LIVE = ('script', 'servers')  # what unit tests do not run, or less than live ones
 # The Redis script's parts, in their order (src/limits/redis/meson.build).
 SCRIPT = tuple(f'src/limits/redis/{name}.lua' for name in ('plain', 'numbers', 'limits', 'decide'))
 FLAGS = ('-Iinclude', '-Isrc', '-I.', '-D_GNU_SOURCE', '-std=c11', '-mcx16')
@@ -200,9 +205,9 @@ def sites_by_hand(root, lines):
 
 
 def by_hand(root, listing, sets=()):
-    """Those of a file. What only another set has is left out, for it may take a test that is not asked for."""
+    """Those of a file. What only live tests find is left out where its set is not asked for."""
     found = sites_by_hand(root, listing.read_text(encoding='utf-8').splitlines())
-    others = set(paths_of(root, TARGETS)) - set(paths_of(root, sets or TARGETS))
+    others = set(paths_of(root, LIVE)) - set(paths_of(root, sets or TARGETS))
     return [site for site in found if site.path not in others]
 
 

@@ -210,8 +210,8 @@ def parse():
     parser.add_argument('--work', default=ROOT / 'build-mutants', type=pathlib.Path, help='where all of it is kept')
     parser.add_argument('--seed', default=int(time.time()), type=int, help='of the draw (default: a fresh one)')
     parser.add_argument('--count', default=300, type=int, help='mutants to draw (default: 300)')
-    parser.add_argument('--sets', default='core,table,hosts',
-                        help=f'of {", ".join(draw.TARGETS)} (default: all but script and servers)')
+    parser.add_argument('--sets', default='core,table,hosts,limits',
+                        help=f'of {", ".join(draw.TARGETS)} (default: %(default)s)')
     parser.add_argument('--files', default='*', help="of these the files that fit, as 'src/core/share/*,*/table.c'")
     parser.add_argument('--live', default='', help='tests of tests/live to meet too, with commas')
     parser.add_argument('--tests', default='', help='unit tests to meet, with commas (default: all)')
