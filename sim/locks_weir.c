@@ -120,7 +120,7 @@ static void on_done(struct weir_lock_manager_request *manager_request)
         return;
     request_unlink(locks, request);
     reply(locks, request);
-    if (request->left && weir_lock_manager_untold(manager, manager_request))
+    if (request->left && weir_lock_manager_take_back(manager, manager_request))
         locks_broken(locks, "what one who left was granted is given back only after it was answered");
     weir_lock_manager_told(manager, manager_request);
     request->next = locks->weirs[request->weir].past;
@@ -197,7 +197,7 @@ void locks_weir_leave(struct locks *locks, uint32_t id)
     request->left = true;
     request->left_ns = locks->now_ns;
     locks->result->gone++;
-    weir_lock_manager_leave(locks->weirs[request->weir].manager, &request->request);
+    weir_lock_manager_client_gone(locks->weirs[request->weir].manager, &request->request);
     schedule(locks, &locks->weirs[request->weir]);
 }
 

@@ -156,6 +156,6 @@ void weir_serve_takeover_listens(const struct weir_takeover_join *join, struct w
 bool weir_serve_takeover_decide(struct weir_takeover_join *join)
 {
     struct weir_fault fault = { 0 };
-    int error = weir_takeover_join_decide(join, &fault);
+    int error = weir_takeover_join_begin_deciding(join, &fault);
     return error ? complain(&fault, error) : true;
 }

@@ -57,12 +57,12 @@ struct weir_lock_op {
     size_t holder_size;
 };
 
-/* What an engine shows of itself: /metrics, GET /v1/nodes, `weir lock show`. */
 static inline bool weir_lock_slice_same(struct weir_slice a, struct weir_slice b)
 {
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
 
+/* What an engine shows of itself: /metrics, GET /v1/nodes, `weir lock show`. */
 struct weir_lock_engine_state {
     const char *name; /* "sqlite", … */
     bool up;

@@ -191,7 +191,7 @@ bool weir_lock_manager_quick(struct weir_lock_manager *manager, struct weir_lock
 }
 
 /* With the mutex held. False: there is no room. */
-static bool take_over(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+static bool accept_request(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (manager->pending >= manager->pending_max || manager->stopping)
         return false;
@@ -213,7 +213,7 @@ int weir_lock_manager_submit(struct weir_lock_manager *manager, struct weir_lock
 {
     prepare(manager, request);
     pthread_mutex_lock(&manager->mutex);
-    bool first = !manager->submitted.first, room = take_over(manager, request);
+    bool first = !manager->submitted.first, room = accept_request(manager, request);
     if (room) {
         manager->coming += request->op.verb == WEIR_LOCK_ACQUIRE;
         weir_lock_manager_claim(manager, request);
@@ -231,10 +231,11 @@ void weir_lock_manager_told(struct weir_lock_manager *manager, struct weir_lock_
     pthread_mutex_unlock(&manager->mutex);
 }
 
-bool weir_lock_manager_untold(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+bool weir_lock_manager_take_back(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     pthread_mutex_lock(&manager->mutex);
-    bool first = !manager->submitted.first, back = weir_lock_manager_forgoes(request) && take_over(manager, request);
+    bool first = !manager->submitted.first,
+         back = weir_lock_manager_forgoes(request) && accept_request(manager, request);
     weir_lock_manager_forget(manager, request);
     if (back) {
         weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
@@ -245,7 +246,7 @@ bool weir_lock_manager_untold(struct weir_lock_manager *manager, struct weir_loc
     return back;
 }
 
-void weir_lock_manager_leave(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+void weir_lock_manager_client_gone(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     pthread_mutex_lock(&manager->mutex);
     if (!request->own.finished && !request->own.left) {

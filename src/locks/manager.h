@@ -11,7 +11,7 @@
  *
  * Thread rule: all but create and destroy from any thread, also from within `done`. Requests of one name are decided in
  * the order in which they were submitted, unless they wait. `done` is called on the manager's thread, once per request
- * (but see weir_lock_manager_untold), soon and without locks held: hand it over to your own thread there.
+ * (but see weir_lock_manager_take_back), soon and without locks held: hand it over to your own thread there.
  *
  * A wait survives an engine that is down for a moment: it asks again. If a wait ends while the engine cannot say, the
  * answer is WEIR_EDOWN, or WEIR_EUNKNOWN if this request itself may have been granted.
@@ -77,8 +77,8 @@ int weir_lock_manager_submit(struct weir_lock_manager *manager, struct weir_lock
 bool weir_lock_manager_quick(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* The client went away: done comes soon, whatever it says (HELD where it waited). What it was granted is given back
- * first, by the rule of weir_lock_manager_untold. May be called while done is about to be called. */
-void weir_lock_manager_leave(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
+ * first, by the rule of weir_lock_manager_take_back. May be called while done is about to be called. */
+void weir_lock_manager_client_gone(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* After `done`, one of these two ends the request. */
 
@@ -89,7 +89,7 @@ void weir_lock_manager_told(struct weir_lock_manager *manager, struct weir_lock_
  * more; do not call this after that. So it is if it `waited`; a grant without a wait may be the lease that its owner
  * has from before. And unless the same owner has asked for the lock since, by ACQUIRE or RENEW, and was not refused:
  * then that one counts on it. */
-bool weir_lock_manager_untold(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
+bool weir_lock_manager_take_back(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 struct weir_lock_manager_state {
     struct weir_lock_engine_state engine;

@@ -31,7 +31,7 @@ struct weir_lock_manager_request *weir_lock_manager_pop(struct weir_lock_manager
     return request;
 }
 
-static void decided(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+static void no_longer_pending(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     manager->decided += request->own.decided ? 0 : 1;
     request->own.decided = true;
@@ -44,7 +44,7 @@ static void finish(struct weir_lock_manager *manager, struct weir_lock_manager_r
     bool denied = op->status == WEIR_EDOWN || (op->status == 0 && op->said == WEIR_LOCK_HELD);
     if (request->own.unknown && denied) /* a later attempt says nothing of that one: it may still be on its way */
         op->status = WEIR_EUNKNOWN;
-    decided(manager, request);
+    no_longer_pending(manager, request);
     weir_lock_manager_queue_leave(manager, request, WEIR_WAITER_ANSWERED);
     weir_lock_manager_push(&manager->finished, request);
 }
@@ -82,7 +82,7 @@ static void start_waiting(struct weir_lock_manager *manager, struct weir_lock_ma
     weir_due_set(&manager->waits_due, &request->own.due, request->own.waiter.until_ns);
     weir_waiting_begin(&request->own.queue->waiting, &request->own.waiter);
     if (!over)
-        decided(manager, request);
+        no_longer_pending(manager, request);
 }
 
 static void fulfil(struct weir_lock_manager *manager, struct weir_lock_manager_request *request,
@@ -91,7 +91,7 @@ static void fulfil(struct weir_lock_manager *manager, struct weir_lock_manager_r
     if (fate == WEIR_WAITING_BEGINS)
         start_waiting(manager, request);
     else if (fate == WEIR_WAITING_PROBED)
-        weir_lock_manager_push(&manager->again, request);
+        weir_lock_manager_push(&manager->urgent, request);
     else if (fate == WEIR_WAITING_ENDS)
         give_up(manager, request);
 }
@@ -158,7 +158,7 @@ static void join_others(struct weir_lock_manager *manager, struct weir_lock_mana
     }
 }
 
-static void take_in_one(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+static void put_in_batch(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (request->op.verb != WEIR_LOCK_ACQUIRE) {
         ask(manager, request, WEIR_LOCK_MANAGER_PLAIN);
@@ -187,18 +187,18 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
 {
     struct weir_lock_manager_request *request;
     manager->count = 0;
-    while (manager->count < WEIR_LOCK_BATCH_MAX && (request = weir_lock_manager_pop(&manager->again))) {
+    while (manager->count < WEIR_LOCK_BATCH_MAX && (request = weir_lock_manager_pop(&manager->urgent))) {
         if (request->own.waiter.phase == WEIR_WAITER_RETURNING)
             ask(manager, request, WEIR_LOCK_MANAGER_BACK);
         else if (request->own.queue)
             ask(manager, request, WEIR_LOCK_MANAGER_PROBE);
         else
-            take_in_one(manager, request);
+            put_in_batch(manager, request);
     }
     while (manager->count < WEIR_LOCK_BATCH_MAX && weir_due_next_ns(&manager->queues_due) <= manager->now_ns)
         ask_first(manager, weir_container(weir_due_first(&manager->queues_due), struct weir_lock_manager_queue, due));
     while (manager->count < WEIR_LOCK_BATCH_MAX && (request = weir_lock_manager_pop(&manager->backlog)))
-        take_in_one(manager, request);
+        put_in_batch(manager, request);
 }
 
 /* ---- taking the answers ---- */
@@ -238,7 +238,7 @@ static void probe_owner(struct weir_lock_manager *manager, const struct weir_loc
     if (!same_owner || weir_waiter_is_asked(&same_owner->own.waiter))
         return;
     weir_waiter_ask(&same_owner->own.waiter);
-    weir_lock_manager_push(&manager->again, same_owner);
+    weir_lock_manager_push(&manager->urgent, same_owner);
 }
 
 static enum weir_waiting_said said_of(const struct weir_lock_op *op)
@@ -311,11 +311,11 @@ static void take_probe(struct weir_lock_manager *manager, struct weir_lock_manag
     } else if (waiter->phase == WEIR_WAITER_ASKED) {
         waiter->refuted = true;
         weir_waiter_move(waiter, WEIR_WAITER_COME);
-        weir_lock_manager_push(&manager->again, request);
+        weir_lock_manager_push(&manager->urgent, request);
     }
 }
 
-static void take_back(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+static void hear_return(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (request->op.status) {
         request->op.status = WEIR_EUNKNOWN;
@@ -350,7 +350,7 @@ void weir_lock_manager_hear(struct weir_lock_manager *manager)
         [WEIR_LOCK_MANAGER_PLAIN] = take_plain,
         [WEIR_LOCK_MANAGER_FIRST] = take_first,
         [WEIR_LOCK_MANAGER_PROBE] = take_probe,
-        [WEIR_LOCK_MANAGER_BACK] = take_back,
+        [WEIR_LOCK_MANAGER_BACK] = hear_return,
     };
     for (size_t i = 0; i < manager->count; i++) {
         const struct weir_lock_op *from = &manager->ops[i];

@@ -52,7 +52,7 @@ void weir_lock_manager_unclaim(struct weir_lock_manager *manager, struct weir_lo
     request->own.claims = false;
 }
 
-void weir_lock_manager_decided(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+void weir_lock_manager_claim_decided(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     bool granted = is_granted(request);
     if (!granted && request->op.status != WEIR_EUNKNOWN)

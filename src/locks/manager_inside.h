@@ -64,7 +64,7 @@ struct weir_lock_manager {
     uint64_t commit_ns; /* how long the engine took for it */
 
     struct weir_lock_manager_list backlog; /* taken, not looked at yet */
-    struct weir_lock_manager_list again;   /* to be asked before all others; busy */
+    struct weir_lock_manager_list urgent;  /* goes before all others: probes, and grants to be given back */
     struct weir_lock_manager_list put_off; /* until put_off_ns: the raise that they need waits for the clock */
     size_t put_off_asks;                   /* of them: those who ask for it */
     uint64_t put_off_ns;
@@ -146,8 +146,8 @@ void weir_lock_manager_gone(struct weir_lock_manager *manager, struct weir_lock_
 void weir_lock_manager_claim(struct weir_lock_manager *manager,
                              struct weir_lock_manager_request *request); /* it has come */
 void weir_lock_manager_unclaim(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
-void weir_lock_manager_decided(struct weir_lock_manager *manager,
-                               struct weir_lock_manager_request *request); /* what it is told is known */
+void weir_lock_manager_claim_decided(struct weir_lock_manager *manager,
+                                     struct weir_lock_manager_request *request); /* what it is told is known */
 bool weir_lock_manager_forgoes(
     const struct weir_lock_manager_request *request); /* if its client has gone, it is given back */
 void weir_lock_manager_forget(struct weir_lock_manager *manager,

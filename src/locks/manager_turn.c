@@ -24,7 +24,7 @@ uint64_t weir_lock_manager_due_ns(struct weir_lock_manager *manager, uint64_t no
         manager->idle_ns = now_ns + IDLE_NS;
     manager->stirred = false;
     manager->resting = manager->idle_ns == UINT64_MAX;
-    if (manager->backlog.first || manager->again.first)
+    if (manager->backlog.first || manager->urgent.first)
         return 0;
     uint64_t due_ns = weir_min_u64(weir_due_next_ns(&manager->queues_due), weir_due_next_ns(&manager->waits_due));
     due_ns = weir_min_u64(due_ns, manager->idle_ns);
@@ -66,7 +66,7 @@ static bool behind_gathered(const struct weir_lock_manager *manager, const struc
 static void sort_in(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (request->own.waiter.phase == WEIR_WAITER_RETURNING) {
-        weir_lock_manager_push(&manager->again, request);
+        weir_lock_manager_push(&manager->urgent, request);
         return;
     }
     request->own.waiter.until_ns = weir_add_sat(manager->now_ns, manager->stop ? 0 : request->wait_ns);
@@ -118,7 +118,7 @@ bool weir_lock_manager_begin(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     manager->now_ns = now_ns;
     take(manager);
-    if (manager->stop && !manager->backlog.first && !manager->gathered.first && !manager->again.first &&
+    if (manager->stop && !manager->backlog.first && !manager->gathered.first && !manager->urgent.first &&
         manager->queues.count == 0 && !manager->finished.first)
         return false;
     weir_lock_manager_gather(manager);
@@ -141,7 +141,7 @@ static void measure(struct weir_lock_manager *manager, uint64_t took_ns)
     manager->commit_ns = weir_min_u64(took_ns, COMMIT_MAX_NS);
 }
 
-static void take_in(struct weir_lock_manager *manager, uint64_t now_ns)
+static void hear_answers(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     const struct weir_lock_engine_ops *ops = manager->engine->ops;
     if (manager->count > 0) {
@@ -190,12 +190,12 @@ static struct weir_lock_manager_list close_turn(struct weir_lock_manager *manage
 {
     struct weir_lock_manager_list answers = { 0 };
     for (struct weir_lock_manager_request *request = manager->finished.first; request; request = request->own.next)
-        weir_lock_manager_decided(manager, request);
+        weir_lock_manager_claim_decided(manager, request);
     for (struct weir_lock_manager_request *request; (request = weir_lock_manager_pop(&manager->finished));) {
         if (request->own.left && weir_lock_manager_forgoes(request)) {
             weir_lock_manager_forget(manager, request);
             weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
-            weir_lock_manager_push(&manager->again, request);
+            weir_lock_manager_push(&manager->urgent, request);
             continue;
         }
         if (request->own.left) { /* if it was granted, the same owner counts on it, over another connection */
@@ -224,7 +224,7 @@ static struct weir_lock_manager_list close_turn(struct weir_lock_manager *manage
 
 void weir_lock_manager_end(struct weir_lock_manager *manager, uint64_t now_ns)
 {
-    take_in(manager, now_ns);
+    hear_answers(manager, now_ns);
     pthread_mutex_lock(&manager->mutex);
     struct weir_lock_manager_list answers = close_turn(manager);
     pthread_mutex_unlock(&manager->mutex);

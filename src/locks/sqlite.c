@@ -79,7 +79,7 @@ static void look_at_store(struct weir_sqlite *engine, uint64_t now_ns)
 
 /* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked
  * for while the store is down would pile up: its rows go when all is written anew. */
-static void take_back(struct weir_sqlite *engine)
+static void undo_grants(struct weir_sqlite *engine)
 {
     for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
         if (entry->fresh) {
@@ -106,7 +106,7 @@ static int make_durable(struct weir_sqlite *engine)
     if (error) {
         weir_sqlite_index_return(&engine->index, taken);
         engine->state.failures++;
-        take_back(engine);
+        undo_grants(engine);
         return error;
     }
     weir_sqlite_index_clean(&engine->index, taken);

@@ -2,7 +2,7 @@
  *
  * A connection on its way to the process that takes over: what of it is told, when it can go, and how it is put
  * together there. It goes between two requests, with the bytes of a request that is not whole. Called by conn.c and,
- * for all connections of a loop, by loop.c. */
+ * for all connections of a loop, by loop_hand.c. */
 #include <stdlib.h>
 
 #include "base/checked.h"

@@ -140,7 +140,7 @@ static void on_done(struct weir_lock_manager_request *request)
     if (!abandoned)
         arrive(ask);
     pthread_mutex_unlock(&service->lock);
-    if (abandoned && !weir_lock_manager_untold(service->manager, &ask->request))
+    if (abandoned && !weir_lock_manager_take_back(service->manager, &ask->request))
         free(ask);
 }
 
@@ -167,9 +167,9 @@ void weir_lock_ask_abandon(struct weir_lock_ask *ask)
         unarrive(ask);
     bool kept = ask->stage == STAGE_ASKED;
     if (kept)
-        weir_lock_manager_leave(service->manager, &ask->request);
+        weir_lock_manager_client_gone(service->manager, &ask->request);
     else
-        kept = weir_lock_manager_untold(service->manager, &ask->request);
+        kept = weir_lock_manager_take_back(service->manager, &ask->request);
     pthread_mutex_unlock(&service->lock);
     if (!kept)
         free(ask);
@@ -298,7 +298,7 @@ void weir_lock_inbox_drain(struct weir_loop *loop)
     inbox->draining = true;
     for (struct weir_lock_ask *ask = inbox->asks; ask; ask = ask->next)
         if (ask->stage == STAGE_ASKED && weir_lock_ask_waits(ask))
-            weir_lock_manager_leave(service->manager, &ask->request);
+            weir_lock_manager_client_gone(service->manager, &ask->request);
     pthread_mutex_unlock(&service->lock);
 }
 

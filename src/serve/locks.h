@@ -4,7 +4,7 @@
  * answer comes back to the loop that asked, through its inbox.
  *
  * An ask belongs to a connection. If that goes before it has its answer, the ask leaves the queue, and a grant that
- * comes all the same is given back, by the rule of weir_lock_manager_untold.
+ * comes all the same is given back, by the rule of weir_lock_manager_take_back.
  *
  * Thread rule: an ask is of one loop's thread; the service and its state are of any. */
 #pragma once

@@ -65,8 +65,8 @@ size_t weir_server_connections_max(const struct weir_server *server);
 /* Any thread, until destroy: there is a newer set of rules, which is to be in force within some 10 ms. */
 void weir_server_new_rules(struct weir_server *server);
 
-/* Serves until drained; with options.join it decides already (weir_takeover_join_decide). WEIR_ENOMEM: the threads
- * could not be started. */
+/* Serves until drained; with options.join it decides already (weir_takeover_join_begin_deciding). WEIR_ENOMEM: the
+ * threads could not be started. */
 int weir_server_run(struct weir_server *server);
 
 void weir_server_destroy(struct weir_server *server); /* NULL is allowed */

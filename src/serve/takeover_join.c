@@ -264,7 +264,7 @@ int weir_takeover_join_ready(struct weir_takeover_join *join, struct weir_fault 
     return whole ? 0 : odd(ret_fault);
 }
 
-int weir_takeover_join_decide(struct weir_takeover_join *join, struct weir_fault *ret_fault)
+int weir_takeover_join_begin_deciding(struct weir_takeover_join *join, struct weir_fault *ret_fault)
 {
     int error = say(join, WEIR_TAKEOVER_TAKEN, NULL, 0, ret_fault);
     if (!error)

@@ -37,7 +37,7 @@ int weir_takeover_join_lock(const struct weir_takeover_join *join);    /* of tab
 size_t weir_takeover_join_connections(const struct weir_takeover_join *join);
 
 /* Says TAKEN, waits for GO and says DECIDING. 0: this process decides, and the other does not. */
-int weir_takeover_join_decide(struct weir_takeover_join *join, struct weir_fault *ret_fault);
+int weir_takeover_join_begin_deciding(struct weir_takeover_join *join, struct weir_fault *ret_fault);
 
 /* Hands the connections to the loops: before they start, or later. */
 void weir_takeover_join_adopt(struct weir_takeover_join *join, struct weir_common *common);

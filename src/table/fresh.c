@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long until the key of an entry is fresh, and what its eviction would forgive: what place.c chooses by, and
+ * How long until the key of an entry is fresh, and what its eviction would forgive: what room.c chooses by, and
  * grow.c, which leaves the dead behind. Reads what others may be changing. */
 #include "table/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading the whole table while others decide: each line in its turn, without a lock on what one look tells whole. An
- * entry that moves meanwhile from where the reading has not been to where it has is noted by who moves it (place.c),
+ * entry that moves meanwhile from where the reading has not been to where it has is noted by who moves it (room.c),
  * and looked for by its hash. Called by limits/snapshot_write.c. */
 #include "table/internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The locks of shards, one byte each, taken where entries come or move: by table.c for a newcomer, by place.c for who
+ * The locks of shards, one byte each, taken where entries come or move: by table.c for a newcomer, by room.c for who
  * makes room, by grow.c for a line that is split. Who decides on an entry that is there takes none of them. */
 #include "table/internal.h"
 

@@ -159,7 +159,7 @@ static void manager__a_wait_ends_in_time_and_the_next_moves_up(void **state)
     client_send(&patient, WEIR_LOCK_ACQUIRE, TTL, 600 * SECOND);
     world_held_by(client_hear(&brief), "holder");
     assert_true(world_now_ns() - start_ns >= SECOND / 5);
-    weir_lock_manager_leave(manager, &leaver.request);
+    weir_lock_manager_client_gone(manager, &leaver.request);
     assert_int_equal(client_hear(&leaver).said, WEIR_LOCK_HELD);
     world_granted(client_ask(&holder, WEIR_LOCK_RELEASE, 0));
     world_granted(client_hear(&patient));

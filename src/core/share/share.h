@@ -51,8 +51,9 @@ struct weir_share_answer {
     uint64_t used;     /* units used or held by anybody, after this ask; above the capacity for a key in debt */
     uint64_t retry_after_ns; /* until `least` (or 1) more could be granted if nobody came; 0 if `want` was met */
     uint64_t reset_after_ns; /* until the state equals a fresh one */
-    bool newer; /* the key goes by a newer definition of the limit than the node's: it is decided by that one, and by
-                   what is said here the node may decide nothing itself */
+    bool newer; /* the key goes by a newer definition of the limit than the node's, and what is granted and told here is
+                   of that one. Leased: the node spends what it was granted. Batched: the engine decides, until the
+                   node has that definition */
 };
 
 enum weir_share_event_kind {

@@ -96,7 +96,7 @@ static void manager__ten_thousand_wait_in_order_and_are_asked_for_once_each(void
     size_t asked = fake.asked;
     assert_true(asked < 10);
     for (int i = 1; i < COUNT; i += 2) { /* half of them leave */
-        weir_lock_manager_leave(manager, &sent[i].request);
+        weir_lock_manager_client_gone(manager, &sent[i].request);
         assert_held(&sent[i], NULL);
     }
     release("a", "H");
@@ -224,7 +224,7 @@ static void manager__a_reconnected_owner_keeps_its_earlier_place(void **state)
     await_waiting(2);
     queue_up(&fresh, "a", "A");
     await_waiting(3);
-    weir_lock_manager_leave(manager, &old.request);
+    weir_lock_manager_client_gone(manager, &old.request);
     assert_held(&old, NULL);
     release("a", "H");
     assert_granted(&fresh);
@@ -289,13 +289,13 @@ static void manager__a_grant_to_one_who_left_is_given_back(void **state)
     send(&freeing, WEIR_LOCK_RELEASE, "a", "H", 0);
     await_at_gate();
     pass_one(); /* the release; now the question for the first who waits stands there */
-    weir_lock_manager_leave(manager, &gone.request);
-    weir_lock_manager_leave(manager, &gone.request); /* twice is once */
+    weir_lock_manager_client_gone(manager, &gone.request);
+    weir_lock_manager_client_gone(manager, &gone.request); /* twice is once */
     gate(false);
     assert_held(&gone, NULL);
     assert_granted(&next);
     assert_int_equal(shown().forgone, 1);
-    weir_lock_manager_leave(manager, &gone.request); /* too late: nothing */
+    weir_lock_manager_client_gone(manager, &gone.request); /* too late: nothing */
     end();
 }
 
@@ -313,7 +313,7 @@ static void manager__a_grant_is_not_taken_from_the_same_owner_elsewhere(void **s
     send(&freeing, WEIR_LOCK_RELEASE, "a", "H", 0);
     await_at_gate();
     pass_one();
-    weir_lock_manager_leave(manager, &gone.request);
+    weir_lock_manager_client_gone(manager, &gone.request);
     gate(false);
     assert_granted(&back);
     hear(&gone);
@@ -340,7 +340,7 @@ static void manager__newcomers_are_told_at_once_and_waiters_go_on(void **state)
     queue_up(&newcomer, "b", "D");
     assert_status(&newcomer, WEIR_EUNKNOWN);
     assert_status(&brief, WEIR_EDOWN); /* it was never asked for */
-    weir_lock_manager_leave(manager, &waiter.request);
+    weir_lock_manager_client_gone(manager, &waiter.request);
     assert_status(&waiter, WEIR_EUNKNOWN); /* it was: who knows */
     queue_up(&waiter, "a", "B");
     assert_status(&waiter, WEIR_EUNKNOWN);
@@ -422,7 +422,7 @@ static void *storm(void *context)
         send(&sent[i], VERBS[test_random_below(&random, 7)], NAMES[test_random_below(&random, 3)],
              OWNERS[test_random_below(&random, 4)], test_random_below(&random, 20) * SECOND / 1000);
         if (test_random_below(&random, 4) == 0)
-            weir_lock_manager_leave(manager, &sent[test_random_below(&random, (uint64_t)i + 1)].request);
+            weir_lock_manager_client_gone(manager, &sent[test_random_below(&random, (uint64_t)i + 1)].request);
         if (test_random_below(&random, 50) == 0)
             set_fault(test_random_below(&random, 2) ? WEIR_EUNKNOWN : WEIR_EDOWN);
         else if (test_random_below(&random, 10) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a client that left was granted: one rule, for both ways in which a client leaves: before it was answered
- * (weir_lock_manager_leave), and after that, before it was told (weir_lock_manager_untold). */
+ * (weir_lock_manager_client_gone), and after that, before it was told (weir_lock_manager_take_back). */
 #include "lock_manager_world.h"
 
 static const struct weir_lock_manager_options usual = { .timeout_ns = 10 * SECOND };
@@ -30,7 +30,7 @@ static void grant_and_go(enum way way, struct sent *gone, struct sent *again, en
         assert_granted(gone);
         if (again)
             send(again, verb, "a", "A", 0);
-        bool back = weir_lock_manager_untold(manager, &gone->request);
+        bool back = weir_lock_manager_take_back(manager, &gone->request);
         assert_int_equal(back, !again);
         while (back && __atomic_load_n(&gone->done, __ATOMIC_ACQUIRE) < 2)
             nap(50000);
@@ -42,10 +42,10 @@ static void grant_and_go(enum way way, struct sent *gone, struct sent *again, en
     pass_one(); /* the release; now the question for A stands there */
     if (again)
         send(again, verb, "a", "A", 0);
-    weir_lock_manager_leave(manager, &gone->request);
+    weir_lock_manager_client_gone(manager, &gone->request);
     gate(false);
     (void)hear(gone);
-    assert_false(weir_lock_manager_untold(manager, &gone->request));
+    assert_false(weir_lock_manager_take_back(manager, &gone->request));
 }
 
 static void claims__what_nobody_hears_of_is_given_back(void **state)
@@ -115,8 +115,8 @@ static void claims__of_two_who_go_the_first_does_not_count_on_it(void **state)
     acquire(&again, "a", "A");
     is_untold = false;
     assert_granted(&again);
-    assert_false(weir_lock_manager_untold(manager, &again.request)); /* it did not wait */
-    assert_true(weir_lock_manager_untold(manager, &gone.request));
+    assert_false(weir_lock_manager_take_back(manager, &again.request)); /* it did not wait */
+    assert_true(weir_lock_manager_take_back(manager, &gone.request));
     while (__atomic_load_n(&gone.done, __ATOMIC_ACQUIRE) < 2)
         nap(50000);
     assert_int_equal(elsewhere(WEIR_LOCK_SHOW, "a", "", 0).said, WEIR_LOCK_FREE);
@@ -131,13 +131,13 @@ static void claims__what_was_told_is_the_clients(void **state)
     release("a", "H");
     assert_granted(&gone);
     weir_lock_manager_told(manager, &gone.request);
-    assert_false(weir_lock_manager_untold(manager, &gone.request));
+    assert_false(weir_lock_manager_take_back(manager, &gone.request));
     struct sent before; /* a lease from before */
     is_untold = true;
     acquire(&before, "a", "A");
     is_untold = false;
     assert_granted(&before);
-    assert_false(weir_lock_manager_untold(manager, &before.request));
+    assert_false(weir_lock_manager_take_back(manager, &before.request));
     assert_int_equal(elsewhere(WEIR_LOCK_RENEW, "a", "A", SECOND).said, WEIR_LOCK_GRANTED);
     end();
 }

@@ -256,7 +256,7 @@ static void manager__who_is_put_off_and_goes_or_sees_the_end_is_answered(void **
     send_seen(&stays, WEIR_LOCK_ACQUIRE, "d", "B");
     send_seen(&raise, WEIR_LOCK_RAISE, "c", "");
     await_asked_again(6);
-    weir_lock_manager_leave(manager, &gone.request);
+    weir_lock_manager_client_gone(manager, &gone.request);
     assert_status(&gone, WEIR_EDOWN);
     assert_false(is_done(&stays) || is_done(&raise));
     end();

@@ -157,7 +157,7 @@ static void turns__what_is_given_back_leaves_its_place(void **state)
         turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
         turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
         assert_int_equal(answers[1], 1);
-        assert_true(weir_lock_manager_untold(manager, &requests[1]));
+        assert_true(weir_lock_manager_take_back(manager, &requests[1]));
         assert_false(requests[1].own.finished);
         assert_int_equal(manager->pending, 1);
         submit(3, WEIR_LOCK_SHOW, "", 0, 0);
@@ -184,7 +184,7 @@ static void grant_and_go(bool is_new)
     assert_int_equal(requests[1].op.status, 0);
     assert_int_equal(requests[1].op.said, WEIR_LOCK_GRANTED);
     assert_int_equal(requests[1].waited, is_new);
-    assert_int_equal(weir_lock_manager_untold(manager, &requests[1]), is_new);
+    assert_int_equal(weir_lock_manager_take_back(manager, &requests[1]), is_new);
     weir_lock_manager_destroy_threadless(manager);
 }
 
@@ -240,7 +240,7 @@ static void turns__a_grant_of_another_weir_from_before_is_kept(void **state)
             submit(2, WEIR_LOCK_RENEW, "H", 60 * SECOND, 0);
             turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
         }
-        weir_lock_manager_leave(manager, &requests[0]);
+        weir_lock_manager_client_gone(manager, &requests[0]);
         now_ns += SECOND;
         turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
         grant_and_go(known);
