@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include "core/limit/limit.h"
 #include "fixture.h"
 #include "random.h"
 
@@ -49,6 +50,27 @@ static void hold__what_may_not_wait_is_refused_by_the_decision_and_charges_nothi
     assert_int_equal(v[1].remaining, 100000 - 6);
     assert_int_equal(peek(&f, 1, T0).delay_ns, 60 * MS); /* who may wait for any time can */
     fixture_destroy(&f);
+}
+
+/* Some callers go by what it returns, others by the verdict. */
+static void hold__what_judge_returns_is_the_verdict(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = {
+        .algorithm = WEIR_LEAKY_BUCKET, .count = 100, .period_ns = SECOND, .burst = 9
+    };
+    struct weir_limit limit;
+    struct weir_state bucket = { 0 };
+    struct weir_verdict verdict;
+    assert_int_equal(weir_limit_init(&limit, &spec, 0, NULL), 0);
+    for (uint64_t i = 0; i <= 5; i++) {
+        const struct weir_event event = { .now_ns = T0, .cost = 1, .delay_max_ns = 30 * MS };
+        const bool admitted = weir_limit_judge(&limit, &bucket, &event, &verdict);
+        assert_int_equal(admitted, i <= 3);
+        assert_int_equal(verdict.admitted, admitted);
+        if (admitted)
+            weir_limit_charge(&limit, &bucket, &event, &verdict);
+    }
 }
 
 static void hold__its_retry_after_is_the_smallest_wait(void **state)
@@ -276,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hold__what_may_not_wait_is_refused_by_the_decision_and_charges_nothing),
+        cmocka_unit_test(hold__what_judge_returns_is_the_verdict),
         cmocka_unit_test(hold__its_retry_after_is_the_smallest_wait),
         cmocka_unit_test(hold__in_ticks_of_more_than_a_nanosecond_too),
         cmocka_unit_test(hold__attempts_are_charged_by_what_a_hold_refuses),
