@@ -100,7 +100,9 @@ static void step(struct weir_share_key *key, const struct weir_share_event *even
     struct weir_share_keys *keys = &key->host->keys;
     weir_share_key_step(key, &key->host->stats, event, now_ns, ret_effects);
     if (ret_effects->send && !ask(key, &ret_effects->ask, now_ns)) {
-        const struct weir_share_event lost = { .kind = WEIR_SHARE_LOST, .seq = ret_effects->ask.seq, .undone = true };
+        const struct weir_share_event lost = { .kind = WEIR_SHARE_UNANSWERED,
+                                               .seq = ret_effects->ask.seq,
+                                               .undone = true };
         struct weir_share_effects after;
         weir_share_key_step(key, &key->host->stats, &lost, now_ns, &after);
         ret_effects->wake_ns = after.wake_ns;
@@ -213,7 +215,7 @@ static void on_done(struct weir_remote_request *request)
     const uint64_t now_ns = now_of(host);
     int status = request->status;
     struct weir_share_answer answer = key->op.answer;
-    struct weir_share_event event = { .kind = status ? WEIR_SHARE_LOST : WEIR_SHARE_HEARD,
+    struct weir_share_event event = { .kind = status ? WEIR_SHARE_UNANSWERED : WEIR_SHARE_HEARD,
                                       .seq = key->op.ask.seq,
                                       .undone = status == WEIR_EDOWN || status == WEIR_EBUSY,
                                       .answer = status ? NULL : &answer };

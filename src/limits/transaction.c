@@ -42,7 +42,7 @@ static bool is_unasked(const struct weir_transaction *transaction, const struct 
 /* Those that are charged are decided before the others are looked at. */
 static bool is_decided(const struct weir_transaction *transaction, const struct weir_part *part)
 {
-    return is_unasked(transaction, part) && part->kind == WEIR_PART_ENGINE && weir_part_charges(transaction, part);
+    return is_unasked(transaction, part) && part->kind == WEIR_PART_ENGINE && weir_part_is_to_charge(transaction, part);
 }
 
 static bool any(const struct weir_transaction *transaction,
@@ -139,11 +139,11 @@ static void conclude(struct weir_transaction *transaction, const struct weir_tim
     if (gives_back(transaction))
         return;
     for (size_t i = 0; i < transaction->count; i++) {
-        if (weir_part_charges(transaction, &transaction->parts[i]))
+        if (weir_part_is_to_charge(transaction, &transaction->parts[i]))
             weir_part_commit(transaction, &transaction->parts[i], time);
     }
     for (size_t i = 0; i < transaction->count; i++) {
-        if (!weir_part_charges(transaction, &transaction->parts[i]))
+        if (!weir_part_is_to_charge(transaction, &transaction->parts[i]))
             weir_part_undo(transaction, &transaction->parts[i], time);
     }
     transaction->of->ops->settled(transaction->of->context, transaction);

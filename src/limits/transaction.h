@@ -153,7 +153,7 @@ void weir_charge_undo(struct weir_limiter *limiter, enum weir_algorithm algorith
 enum weir_part_step { WEIR_PART_DONE, WEIR_PART_WAITS };
 
 /* Whether a charge of this part would stand as things are. */
-bool weir_part_charges(const struct weir_transaction *transaction, const struct weir_part *part);
+bool weir_part_is_to_charge(const struct weir_transaction *transaction, const struct weir_part *part);
 enum weir_part_step weir_part_reserve(struct weir_transaction *transaction, struct weir_part *part,
                                       const struct weir_time *time);
 /* The engine failed it: its on_failure answers. WEIR_EBUSY is no failure: refused, to be asked again. */

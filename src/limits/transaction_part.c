@@ -24,7 +24,7 @@ static bool stays(const struct weir_transaction *transaction, const struct weir_
     return !transaction->refused || (part->limit->spec.count_mode == WEIR_COUNT_ATTEMPTS && !transaction->never);
 }
 
-bool weir_part_charges(const struct weir_transaction *transaction, const struct weir_part *part)
+bool weir_part_is_to_charge(const struct weir_transaction *transaction, const struct weir_part *part)
 {
     return transaction->verb == WEIR_TRANSACTION_DECIDE && stays(transaction, part);
 }
@@ -65,7 +65,7 @@ enum weir_part_step weir_part_reserve(struct weir_transaction *transaction, stru
                                       const struct weir_time *time)
 {
     enum weir_share_say say = WEIR_SHARE_NOTHING;
-    bool peek = part->charge.cost == 0 || !weir_part_charges(transaction, part);
+    bool peek = part->charge.cost == 0 || !weir_part_is_to_charge(transaction, part);
     int error = ask_host(transaction, part, peek, time, &say, &part->verdict);
     if (error) {
         weir_part_fail(transaction, part, error, time);
@@ -185,7 +185,7 @@ static void decide_by_share(struct weir_transaction *transaction, struct weir_pa
 {
     const struct weir_shared_limit *limit = part->limit;
     uint64_t whole = weir_limit_capacity(&limit->spec);
-    bool charges = part->charge.cost > 0 && weir_part_charges(transaction, part);
+    bool charges = part->charge.cost > 0 && weir_part_is_to_charge(transaction, part);
     int error = weir_fallback_decide(transaction->of->fallback, part->number, &limit->share, transaction->reloads,
                                      &part->key, part->charge.cost, !charges, time->now_ns, &part->verdict);
     if (error)
@@ -250,7 +250,7 @@ static void decide_group(struct weir_transaction *transaction, bool charges, con
     size_t places[WEIR_CHARGES_MAX], count = 0;
     for (size_t i = 0; i < transaction->count; i++) {
         if (transaction->parts[i].kind != WEIR_PART_MEMORY || transaction->parts[i].answered ||
-            weir_part_charges(transaction, &transaction->parts[i]) != charges)
+            weir_part_is_to_charge(transaction, &transaction->parts[i]) != charges)
             continue;
         list[count] = transaction->parts[i].charge;
         places[count++] = i;

@@ -344,7 +344,7 @@ void weir_batched_step(struct weir_batched *key, const struct weir_batched_optio
     case WEIR_SHARE_HEARD:
         hear(key, options, event->answer, now_ns);
         break;
-    case WEIR_SHARE_LOST:
+    case WEIR_SHARE_UNANSWERED:
         if (key->sent_ns > 0 && event->seq == key->seq)
             lose(key, options, now_ns);
         break;

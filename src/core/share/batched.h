@@ -19,7 +19,7 @@ struct weir_batched_options {
     uint64_t slack; /* of this node (a server gives each of its loops a part); 0 = every decision is the engine's */
     uint64_t interval_ns; /* 100 ms */
     uint64_t ttl_ns;      /* how long the engine remembers a stint that holds nothing: 60 s */
-    uint64_t lost_ns;     /* an ask not answered for so long is lost (the host may say so sooner: WEIR_SHARE_LOST) */
+    uint64_t lost_ns; /* an ask not answered for so long is lost (the host may say so sooner: WEIR_SHARE_UNANSWERED) */
 };
 
 struct weir_batched {

@@ -373,7 +373,7 @@ void weir_leased_step(struct weir_leased *key, const struct weir_leased_options 
     case WEIR_SHARE_HEARD:
         hear(key, options, event->answer, now_ns);
         break;
-    case WEIR_SHARE_LOST:
+    case WEIR_SHARE_UNANSWERED:
         if (key->sent_ns == 0 || event->seq != key->seq)
             break;
         if (event->undone)

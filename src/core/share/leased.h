@@ -17,9 +17,9 @@
 #include "core/share/share.h"
 
 struct weir_leased_options {
-    uint64_t capacity;   /* of the limit: what costs more is never */
-    uint64_t ttl_ns;     /* of a chunk: chunk_ttl, default 2 s; the margin is a tenth of what the engine grants of it */
-    uint64_t lost_ns;    /* an ask not answered for so long is lost (the host may say so sooner: WEIR_SHARE_LOST) */
+    uint64_t capacity; /* of the limit: what costs more is never */
+    uint64_t ttl_ns;   /* of a chunk: chunk_ttl, default 2 s; the margin is a tenth of what the engine grants of it */
+    uint64_t lost_ns;  /* an ask not answered for so long is lost (the host may say so sooner: WEIR_SHARE_UNANSWERED) */
     uint64_t refused_ns; /* after a refusal the engine is not asked again before min(retry_after, this): 50 ms */
 };
 

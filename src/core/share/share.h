@@ -62,9 +62,9 @@ enum weir_share_event_kind {
                            that commits within a tenth of the ttl, with clocks that go on, never hears it) */
     WEIR_SHARE_CANCEL, /* `units` set aside are not spent after all */
     WEIR_SHARE_HEARD,  /* `answer` has come, perhaps late or again */
-    WEIR_SHARE_LOST,   /* the ask `seq` will not be answered (deadline, connection, breaker) */
-    WEIR_SHARE_TICK,   /* effects->wake_ns has come */
-    WEIR_SHARE_LEAVE,  /* the node shuts down, or must forget this key: say what is owed, give back what is held */
+    WEIR_SHARE_UNANSWERED, /* the ask `seq` will not be answered (deadline, connection, breaker) */
+    WEIR_SHARE_TICK,       /* effects->wake_ns has come */
+    WEIR_SHARE_LEAVE,      /* the node shuts down, or must forget this key: say what is owed, give back what is held */
 };
 
 struct weir_share_event {

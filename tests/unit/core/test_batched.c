@@ -261,7 +261,7 @@ static void batched__after_a_loss_units_stay_unsettled_and_are_told_again(void *
     begin_with(&hourly, 1);
     for (int i = 0; i < 8; i++)
         take(1, SECOND + 2 * MS, &effects);
-    effects = step(WEIR_SHARE_LOST, 0, SECOND + 3 * MS);
+    effects = step(WEIR_SHARE_UNANSWERED, 0, SECOND + 3 * MS);
     assert_int_equal(key.unsettled, 8);
     assert_false(effects.send);
     effects = step(WEIR_SHARE_TICK, 0, effects.wake_ns);
@@ -281,7 +281,7 @@ static void batched__after_its_deadline_tells_again_what_was_not_confirmed(void 
     step(WEIR_SHARE_RESERVE, 30, SECOND + 3 * MS);
     uint64_t old = key.stint;
     for (uint64_t now_ns = 2 * SECOND; now_ns < 60 * SECOND; now_ns += SECOND)
-        step(WEIR_SHARE_LOST, 0, now_ns);
+        step(WEIR_SHARE_UNANSWERED, 0, now_ns);
     step(WEIR_SHARE_RESERVE, 20, 60 * SECOND); /* the 30 set aside are forfeited: the engine charges them */
     assert_int_equal(key.stint, old + 1);
     assert_int_equal(key.spent, 2);
@@ -312,7 +312,7 @@ static void batched__a_node_that_leaves_asks_again_each_second(void **state)
     effects = step(WEIR_SHARE_LEAVE, 0, now_ns);
     for (int i = 0; i < 3; i++) {
         assert_true(effects.send);
-        effects = step(WEIR_SHARE_LOST, 0, now_ns + MS);
+        effects = step(WEIR_SHARE_UNANSWERED, 0, now_ns + MS);
         assert_false(effects.send);
         assert_int_equal(effects.wake_ns, now_ns + SECOND + MS);
         now_ns = effects.wake_ns;
@@ -322,7 +322,7 @@ static void batched__a_node_that_leaves_asks_again_each_second(void **state)
     assert_true(take(1, now_ns + 2 * MS, &effects)); /* it is wanted again */
     assert_true(take(4, now_ns + 2 * MS, &effects));
     assert_true(effects.send);
-    effects = step(WEIR_SHARE_LOST, 0, now_ns + 3 * MS);
+    effects = step(WEIR_SHARE_UNANSWERED, 0, now_ns + 3 * MS);
     assert_int_equal(effects.wake_ns, now_ns + 3 * MS + 60 * SECOND);
     effects = step(WEIR_SHARE_LEAVE, 0, now_ns + 4 * MS); /* also where an ask was lost before */
     assert_false(effects.send);

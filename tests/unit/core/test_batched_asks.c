@@ -33,7 +33,7 @@ static void batched__only_the_ask_under_way_can_be_lost(void **state)
     (void)state;
     begin_with(&hourly, 1);
     assert_true(step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS).send);
-    struct weir_share_event event = { .kind = WEIR_SHARE_LOST, .seq = key.seq - 1 };
+    struct weir_share_event event = { .kind = WEIR_SHARE_UNANSWERED, .seq = key.seq - 1 };
     struct weir_share_effects effects;
     weir_batched_step(&key, &options, &event, SECOND + 3 * MS, &effects);
     assert_int_equal(key.sent_ns, SECOND + 2 * MS);

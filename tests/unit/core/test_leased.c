@@ -155,7 +155,7 @@ static void leased__after_its_deadline_a_node_speaks_under_a_new_stint(void **st
     begin_with(10);
     uint64_t old = key.stint;
     step(WEIR_SHARE_RESERVE, 4, 2 * SECOND);
-    step(WEIR_SHARE_LOST, 0, 2 * SECOND);
+    step(WEIR_SHARE_UNANSWERED, 0, 2 * SECOND);
     struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 4 * SECOND);
     assert_int_equal(key.stint, old + 1);
     assert_true(effects.send);
@@ -174,7 +174,7 @@ static void leased__a_late_or_repeated_answer_changes_nothing(void **state)
     assert_int_equal(key.pocket, 10);
     step(WEIR_SHARE_RESERVE, 20, SECOND + 3 * MS);
     uint64_t seq = key.seq;
-    step(WEIR_SHARE_LOST, 0, SECOND + 4 * MS);
+    step(WEIR_SHARE_UNANSWERED, 0, SECOND + 4 * MS);
     hear(seq, 20, 2 * SECOND, 30, SECOND + 5 * MS);
     assert_int_equal(key.pocket, 10);
 }
@@ -184,7 +184,7 @@ static void leased__after_a_loss_the_engine_is_told_what_is_held(void **state)
     (void)state;
     weir_leased_init(&key, 1);
     step(WEIR_SHARE_RESERVE, 5, SECOND);
-    struct weir_share_effects effects = step(WEIR_SHARE_LOST, 0, SECOND + MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_UNANSWERED, 0, SECOND + MS);
     assert_false(effects.idle);
     effects = step(WEIR_SHARE_TICK, 0, effects.wake_ns);
     assert_true(effects.send);
@@ -251,7 +251,7 @@ static void leased__what_a_lost_answer_granted_comes_back_or_is_counted(void **s
     for (int late = 0; late <= 1; late++) {
         weir_leased_init(&key, 1);
         step(WEIR_SHARE_RESERVE, 5, SECOND);
-        struct weir_share_effects effects = step(WEIR_SHARE_LOST, 0, SECOND + MS);
+        struct weir_share_effects effects = step(WEIR_SHARE_UNANSWERED, 0, SECOND + MS);
         assert_in_range(effects.wake_ns, 1, SECOND + usable_ns - 2);
         effects = step(WEIR_SHARE_TICK, 0, SECOND + usable_ns - 2);
         assert_true(effects.send);
@@ -267,7 +267,7 @@ static void leased__what_the_engine_has_not_done_is_not_counted(void **state)
     (void)state;
     weir_leased_init(&key, 1);
     step(WEIR_SHARE_RESERVE, 5, SECOND);
-    struct weir_share_event lost = { .kind = WEIR_SHARE_LOST, .seq = key.seq, .undone = true };
+    struct weir_share_event lost = { .kind = WEIR_SHARE_UNANSWERED, .seq = key.seq, .undone = true };
     struct weir_share_effects effects;
     weir_leased_step(&key, &options, &lost, SECOND + MS, &effects);
     assert_true(step(WEIR_SHARE_TICK, 0, 9 * SECOND).send);
@@ -283,7 +283,7 @@ static void leased__is_told_again_while_the_engine_still_holds_it(void **state)
     struct weir_share_effects effects;
     weir_leased_init(&key, 1);
     weir_leased_step(&key, &patient, &event, SECOND, &effects);
-    event = (struct weir_share_event){ .kind = WEIR_SHARE_LOST, .seq = key.seq };
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_UNANSWERED, .seq = key.seq };
     weir_leased_step(&key, &patient, &event, SECOND + MS, &effects);
     assert_in_range(effects.wake_ns, 1, 2 * SECOND + 2 * MS);
 }
@@ -298,7 +298,7 @@ static void leased__a_long_ttl_is_a_minute_at_the_engine(void **state)
     struct weir_share_effects effects;
     weir_leased_init(&key, 1);
     weir_leased_step(&key, &slow, &event, SECOND, &effects);
-    event = (struct weir_share_event){ .kind = WEIR_SHARE_LOST, .seq = key.seq };
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_UNANSWERED, .seq = key.seq };
     weir_leased_step(&key, &slow, &event, SECOND + MS, &effects);
     event = (struct weir_share_event){ .kind = WEIR_SHARE_TICK };
     weir_leased_step(&key, &slow, &event, ends_ns - 1, &effects);
@@ -333,7 +333,7 @@ static void leased__a_return_that_is_lost_is_counted(void **state)
     (void)state;
     begin_with(10);
     assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS).send);
-    step(WEIR_SHARE_LOST, 0, SECOND + 3 * MS);
+    step(WEIR_SHARE_UNANSWERED, 0, SECOND + 3 * MS);
     step(WEIR_SHARE_TICK, 0, 5 * SECOND);
     assert_int_equal(key.forfeited, 10);
 }

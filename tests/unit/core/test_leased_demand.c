@@ -116,7 +116,7 @@ static void leased__what_came_back_is_in_doubt_no_more(void **state)
     hear(key.seq, 0, 2 * SECOND, 0, 2 * SECOND + MS);
     effects = step(WEIR_SHARE_RESERVE, 1, 2 * SECOND + 2 * MS);
     assert_true(effects.send);
-    step(WEIR_SHARE_LOST, 0, 2 * SECOND + 3 * MS);
+    step(WEIR_SHARE_UNANSWERED, 0, 2 * SECOND + 3 * MS);
     assert_int_equal(key.doubt, effects.ask.want);
     assert_int_equal(key.forfeited, 0);
 }
@@ -230,7 +230,7 @@ static void leased__only_the_ask_under_way_can_be_lost(void **state)
 {
     (void)state;
     begin_with(10);
-    struct weir_share_event event = { .kind = WEIR_SHARE_LOST, .seq = key.seq, .undone = true };
+    struct weir_share_event event = { .kind = WEIR_SHARE_UNANSWERED, .seq = key.seq, .undone = true };
     struct weir_share_effects effects;
     weir_leased_step(&key, &options, &event, SECOND + 2 * MS, &effects);
     assert_int_equal(key.retry_ns, 0);
