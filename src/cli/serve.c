@@ -28,6 +28,7 @@
 #include "serve/server.h"
 
 struct serving {
+    char **command; /* the program and its arguments */
     struct weir_serve_flags flags;
     struct weir_serve_state state;
     struct weir_serve_rules rules;
@@ -236,13 +237,14 @@ static void print_auth(const struct weir_config *config)
                weir_forwarded_source_name(config->http_rules.forwarded));
 }
 
-/* A SIGHUP that comes before the server hears it would end the process: it waits until then. */
-static void hold_hangups(int how)
+/* A SIGHUP or SIGUSR2 that comes before the server hears it would end the process: it waits until then. */
+static void hold_signals(int how)
 {
-    sigset_t hangup;
-    sigemptyset(&hangup);
-    sigaddset(&hangup, SIGHUP);
-    pthread_sigmask(how, &hangup, NULL);
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGHUP);
+    sigaddset(&held, SIGUSR2);
+    pthread_sigmask(how, &held, NULL);
 }
 
 /* A successor had its turn with the store of the locks, and did not take over. */
@@ -313,6 +315,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .context = serving,
         .follower = serving->rules.follower,
         .takeover_path = serving->flags.take_over,
+        .command = serving->command,
         .join = serving->join,
         .reopen_locks = reopen_locks,
     };
@@ -334,7 +337,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         weir_setup_destroy(setup);
         return WEIR_EXIT_ERROR;
     }
-    hold_hangups(SIG_UNBLOCK);
+    hold_signals(SIG_UNBLOCK);
     print_served(serving, server, &options, config, locks);
     int code = run_server(serving, server);
     weir_server_destroy(server);
@@ -366,7 +369,7 @@ static int serve(struct serving *serving, struct weir_config *config)
 
 int weir_cli_serve(int argc, char **argv)
 {
-    struct serving serving = { 0 };
+    struct serving serving = { .command = argv - 1 }; /* with the program, as main has it */
     bool wants_help = false;
     int failed = weir_serve_flags_read(argc, argv, &serving.flags, &wants_help);
     if (failed || wants_help)
@@ -374,7 +377,7 @@ int weir_cli_serve(int argc, char **argv)
     if (serving.flags.check_file)
         return check(&serving.flags);
 
-    hold_hangups(SIG_BLOCK);
+    hold_signals(SIG_BLOCK);
     struct weir_systemd systemd;
     struct weir_fault untold;
     if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))

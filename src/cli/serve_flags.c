@@ -44,6 +44,7 @@ static const char help[] =
     "the environment, and both over FILE; an empty variable counts as none.\n"
     "\n"
     "SIGHUP reads FILE again and keeps the old limits if it is wrong. SIGTERM answers what has come and ends.\n"
+    "With --take-over SIGUSR2 starts this command once more, which takes over: an upgrade.\n"
     "\n"
     "Examples:\n"
     "  weir serve\n"

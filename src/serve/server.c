@@ -169,6 +169,7 @@ static void close_handles(struct weir_server *server)
     uv_close((uv_handle_t *)&server->look, NULL);
     uv_close((uv_handle_t *)&server->moved, NULL);
     weir_supervisor_close(&server->supervisor);
+    weir_successor_close(&server->successor);
     weir_takeover_close(server->takeover);
     weir_takeover_join_close(server->options.join);
     weir_gossip_server_close(server->gossip);
@@ -221,8 +222,10 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
         weir_supervisor_stopping(&server->supervisor);
     }
-    if (weir_takeover_cancel(server->takeover))
+    if (weir_takeover_cancel(server->takeover)) {
         weir_opened_remove(server->opened);
+        weir_successor_cancel(&server->successor);
+    }
     atomic_store(&server->common.draining, true);
     wake_loops(server);
 }
@@ -266,6 +269,8 @@ static int init_handles(struct weir_server *server)
         server->moved.data = server;
     server->common.moved = &server->moved;
     weir_supervisor_init(&server->supervisor, server->options.systemd, &server->uv, &server->common, &server->logger);
+    weir_successor_init(&server->successor, &server->uv, server->options.takeover_path ? server->options.command : NULL,
+                        &server->logger);
     return 0;
 }
 
@@ -276,7 +281,7 @@ static int start_handles(struct weir_server *server)
         uv_signal_start(&server->interrupt, on_term, SIGINT))
         return WEIR_EIO;
     uv_timer_start(&server->maintain, on_maintain, MAINTAIN_PERIOD_MS, MAINTAIN_PERIOD_MS);
-    return 0;
+    return weir_successor_start(&server->successor);
 }
 
 /* ---- life ---- */

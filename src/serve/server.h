@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The whole server: its loops, and the thread that looks after them. That thread is the caller's: it takes signals
- * (SIGHUP reloads; SIGTERM and SIGINT drain, a second one hurries), keeps the limiter's background work going and ends
- * when the last loop has drained. What changes meanwhile is told on standard error, a line each (serve/watch.h). */
+ * (SIGHUP reloads; SIGUSR2 starts a successor; SIGTERM and SIGINT drain, a second one hurries), keeps the limiter's
+ * background work going and ends when the last loop has drained. What changes meanwhile is told on standard error, a
+ * line each (serve/watch.h). */
 #pragma once
 
 #include "serve/follower.h"
@@ -46,6 +47,7 @@ struct weir_server_options {
     struct weir_follower *follower; /* outlives the server; NULL: the file has the rules */
 
     const char *takeover_path;       /* where a successor takes over; outlives the server; NULL: nowhere */
+    char **command;                  /* what SIGUSR2 starts to take over, NULL at its end; outlives the server */
     struct weir_takeover_join *join; /* whom this one took over from; outlives the server; NULL: nobody */
     int (*reopen_locks)(void *context, struct weir_lock_engine **ret_engine); /* the successor did not */
 };

@@ -5,6 +5,7 @@
 
 #include "serve/gossip.h"
 #include "serve/server.h"
+#include "serve/successor.h"
 #include "serve/supervisor.h"
 #include "serve/takeover.h"
 #include "serve/watch.h"
@@ -28,6 +29,7 @@ struct weir_server {
     uint64_t again_ns;                 /* before then a setup that failed is not made again */
     _Atomic bool asked;                /* by weir_server_new_rules */
     struct weir_takeover *takeover;    /* NULL: it cannot be taken over */
+    struct weir_successor successor;
 };
 
 int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fault);

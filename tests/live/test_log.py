@@ -343,7 +343,7 @@ class Log(unittest.TestCase):
     def test_the_page_names_every_event_and_no_other(self):
         source = ''.join((ROOT / 'src' / name).read_text(encoding='utf-8')
                          for name in ('serve/watch_look.c', 'serve/server.c', 'serve/supervisor.c', 'serve/refusal_lines.c',
-                                      'cli/serve_warn.c'))
+                                      'serve/successor.c', 'cli/serve_warn.c'))
         takeover = (ROOT / 'src/serve/takeover.c').read_text(encoding='utf-8')
         written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source + takeover))
         for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
