@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/lab_print.h"
+#include "cli/lab_real.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "rules/number.h"
@@ -41,10 +42,15 @@ static int list(const struct flags *flags)
     const struct weir_lab *lab;
     json_t *all = json_array();
     for (size_t i = 0; (lab = weir_lab_at(i)); i++) {
+        const struct weir_lab_real *real = weir_lab_real_find(lab->number);
+        json_t *needs = json_array();
+        for (size_t k = 0; real && real->needs[k]; k++)
+            (void)json_array_append_new(needs, json_string(real->needs[k]));
         (void)json_array_append_new(
-            all, json_pack("{s:i, s:s, s:[]}", "lab", (int)lab->number, "title", lab->title, "needs"));
+            all, json_pack("{s:i, s:s, s:o}", "lab", (int)lab->number, "title", lab->title, "needs", needs));
         if (!flags->json)
-            printf("%3u  %s\n", lab->number, lab->title);
+            printf("%3u  %s%s%s%s\n", lab->number, lab->title, real ? "  (" : "", real ? real->needs[0] : "",
+                   real ? ")" : "");
     }
     if (flags->json && json_dumpf(all, stdout, 0) == 0)
         putchar('\n');
@@ -70,7 +76,21 @@ static int answer(const struct weir_lab *lab, const struct flags *flags)
     bool done = true;
     if (!report)
         return WEIR_EXIT_ERROR;
-    weir_lab_simulate(lab, flags->seed, report);
+    const struct weir_lab_real *real = flags->sim ? NULL : weir_lab_real_find(lab->number);
+    const char *lacks = real ? weir_lab_real_lacks(real) : NULL;
+    if (lacks) {
+        fprintf(stderr, "weir: lab %u needs %s, which is not in PATH; --sim answers it in the simulator\n", lab->number,
+                lacks);
+        done = false;
+    } else if (real) {
+        done = weir_lab_stand_run(real->run, flags->seed, report);
+    } else {
+        weir_lab_simulate(lab, flags->seed, report);
+    }
+    if (!done) {
+        free(report);
+        return WEIR_EXIT_ERROR;
+    }
     if (flags->json)
         done = weir_lab_print_json(lab, report, stdout);
     else

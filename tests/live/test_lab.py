@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir lab as people and programs use it: the list, the text, JSON and its record, wrong arguments, and docs/labs.md.
 What the simulated numbers must be is tests/sim/test_labs.c."""
-import importlib.machinery
-import importlib.util
+import contextlib
 import json
+import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
 
+import postgres_server
+from postgres_server import alive
+from redis_server import wait_for
 from weir_server import BUILD, ROOT
 
 SCRIPT = ROOT / 'scripts/labs'
@@ -29,13 +34,6 @@ def answered(*arguments):
 
 def questions():
     return json.loads(answered('--json'))
-
-
-def script():
-    loader = importlib.machinery.SourceFileLoader('labs', str(SCRIPT))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('labs', loader))
-    loader.exec_module(module)
-    return module
 
 
 class Lab(unittest.TestCase):
@@ -111,6 +109,82 @@ class Lab(unittest.TestCase):
             self.assertEqual(again.read_text(encoding='utf-8'), page, 'make labs writes it again')
         for question in questions():
             self.assertIn(f'## {question["lab"]}. ', page)
+
+
+def processes(folder):
+    """Servers of experiments that run now, in their folder in this one."""
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*/cwd'):
+        with contextlib.suppress(OSError):
+            if os.readlink(path).startswith(f'{folder}/weir-lab-'):
+                found.append(path.parent.name)
+    return found
+
+
+class Real(unittest.TestCase):
+    """With real servers. Each takes what it takes: no number here is a speed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-labs-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = dict(os.environ, TMPDIR=str(self.folder))
+
+    def real(self, number):
+        """{name: value} of what was found; and those of the simulator."""
+        needs = next(question['needs'] for question in questions() if question['lab'] == number)
+        missing = [name for name in needs if not postgres_server.binary(name)]
+        if missing:
+            self.skipTest(f'{missing} is not installed')
+        done = lab(number, '--json', env=self.environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        found, simulated = json.loads(done.stdout), json.loads(answered(number, '--sim', '--json'))
+        self.assertEqual(found['source'], 'real')
+        self.assertEqual(list(self.folder.iterdir()), [], 'it takes its folder away')
+        values = [{one['name']: one['value'] for one in report['numbers']} for report in (found, simulated)]
+        print(number, values[0])
+        self.assertGreater(len(set(values[0]) & set(values[1])), 2, 'what counts the same has the same name')
+        return values
+
+    def test_5_the_crash_between(self):
+        real, simulated = self.real(5)
+        for what in ('asked', 'admitted', 'of them after 2 s'):
+            self.assertEqual(real[f'INCR, then EXPIRE: {what}'], simulated[f'INCR, then EXPIRE: {what}'])
+        self.assertEqual(real['INCR, then EXPIRE: time to live after the crash (-1: none)'], -1)
+        self.assertTrue(0 < real['one script: time to live after the crash (-1: none)'] <= 1000)
+        # Of five windows a busy machine may fill one less, and never one more.
+        self.assertIn(real['one script: admitted'], range(30, int(simulated['one script: admitted']) + 1))
+        self.assertIn(real['one script: of them after 2 s'], range(10, 41))
+
+    def test_what_is_missing_is_said(self):
+        done = lab(5, env=dict(os.environ, PATH='/nowhere'))
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (2, '', 'weir: lab 5 needs redis-server, which is not in PATH; --sim answers it in the simulator\n'))
+        self.assertIn('Answered in the simulator', lab(5, '--sim', env=dict(os.environ, PATH='/nowhere')).stdout)
+
+    def test_a_server_that_does_not_start(self):
+        fake = self.folder / 'redis-server'
+        fake.write_text('#!/bin/sh\nexit 1\n', encoding='utf-8')
+        fake.chmod(0o755)
+        done = lab(5, env=dict(self.environment, PATH=f'{self.folder}:/usr/bin:/bin'))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (2, '', 'weir: redis-server did not start\n'))
+        self.assertEqual(list(self.folder.iterdir()), [fake])
+
+    def test_ended_in_the_middle_it_leaves_nothing(self):
+        if not shutil.which('redis-server'):
+            self.skipTest('redis-server is not installed')
+        for number, said in ((signal.SIGINT, 'weir: ended by a signal\n'), (signal.SIGKILL, '')):
+            with self.subTest(number):
+                process = subprocess.Popen([str(BUILD / 'weir'), 'lab', '5'], env=self.environment, text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                wait_for(lambda: processes(self.folder), 'no Redis')
+                mine = processes(self.folder)
+                process.send_signal(number)
+                _, error = process.communicate(timeout=60)
+                self.assertEqual((process.returncode, error), (2, said) if said else (-number, ''))
+                wait_for(lambda: not any(map(alive, mine)), 'its Redis lives on')
+                if said:
+                    self.assertEqual(list(self.folder.iterdir()), [])
 
 
 if __name__ == '__main__':

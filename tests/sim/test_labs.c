@@ -215,6 +215,23 @@ static void lab_4__refusal_begins_near_10_s_and_then_every_second_one(void **sta
         assert_true(no->points[i].y - no->points[i - 20].y == 10);
 }
 
+/* ---- 5 ---- */
+
+static void lab_5__who_dies_before_expire_blocks_the_key(void **state)
+{
+    (void)state;
+    play(5, 1);
+    assert_int_equal(report.source, WEIR_LAB_SIMULATED);
+    static const char *const ways[] = { "INCR, then EXPIRE", "one script", "weir, exact" };
+    for (size_t i = 0; i < 3; i++) {
+        bool naive = i == 0;
+        assert_value_of(ways[i], "asked", 1 + 99);                         /* every 50 ms, below 5 s */
+        assert_value_of(ways[i], "admitted", naive ? 10 - 1 : 5 * 10 - 1); /* who died had used one */
+        assert_value_of(ways[i], "of them after 2 s", naive ? 0 : 3 * 10);
+        assert_true(last_of(ways[i]) == value_of(ways[i], "admitted"));
+    }
+}
+
 /* ---- 6 ---- */
 
 static void lab_6__who_only_tells_lets_all_pass(void **state)
@@ -285,6 +302,7 @@ int main(void)
         cmocka_unit_test(reports__keep_the_last_point_where_no_more_fit),
         cmocka_unit_test(lab_3__the_counter_is_wrong_both_ways),
         cmocka_unit_test(lab_4__refusal_begins_near_10_s_and_then_every_second_one),
+        cmocka_unit_test(lab_5__who_dies_before_expire_blocks_the_key),
         cmocka_unit_test(lab_6__who_only_tells_lets_all_pass),
         cmocka_unit_test(lab_8__the_same_are_admitted_and_the_leaky_ones_wait),
     };
