@@ -6,6 +6,7 @@
 #include "sim/lab/lab.h"
 
 extern const struct weir_lab weir_lab_counter;
+extern const struct weir_lab weir_lab_pauses;
 extern const struct weir_lab weir_lab_refill;
 extern const struct weir_lab weir_lab_expire;
 extern const struct weir_lab weir_lab_gossip;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prints a report as text, with a plot of characters, or as JSON. The plot is a grid of cells: each series has a
- * letter, and stands in each column where it was last at or before that column's end. Where two meet, the first one
- * named is seen. Called by lab.c. */
+ * letter, and stands in each column where it was last at or before that column's end. Called by lab.c. */
 #include "cli/lab_print.h"
 
 #include <inttypes.h>
@@ -16,7 +15,7 @@
 #define ROWS 16
 
 static const char letters[] = "abcdefgh";
-_Static_assert(sizeof(letters) > WEIR_LAB_SERIES_MAX, "a letter for each series");
+_Static_assert(sizeof(letters) > WEIR_LAB_SERIES_MAX && WEIR_LAB_SERIES_MAX <= 8, "a letter and a bit for each");
 
 /* Broken at blanks. */
 static void paragraph_print(const char *head, const char *text)
@@ -59,8 +58,9 @@ static struct range range_of(const struct weir_lab_report *report)
     return range;
 }
 
-static void series_draw(const struct weir_lab_series *series, const struct range *range, char letter,
-                        char cells[ROWS][COLUMNS])
+/* A cell has a bit for each series that stands in it. */
+static void series_draw(const struct weir_lab_series *series, const struct range *range, unsigned number,
+                        uint8_t cells[ROWS][COLUMNS])
 {
     for (size_t column = 0, next = 0; column < COLUMNS; column++) {
         double end = range->x_least + (range->x_most - range->x_least) * (double)(column + 1) / COLUMNS;
@@ -70,24 +70,38 @@ static void series_draw(const struct weir_lab_series *series, const struct range
             continue;
         double y = fmax(series->points[next - 1].y, 0);
         size_t row = (size_t)lround((ROWS - 1) * y / range->y_most);
-        char *cell = &cells[ROWS - 1 - row][column];
-        *cell = *cell == ' ' ? letter : *cell;
+        cells[ROWS - 1 - row][column] |= (uint8_t)(1U << number);
     }
+}
+
+/* Of several in one cell each is seen in its turn, from column to column. */
+static char letter_of(unsigned cell, int column)
+{
+    int count = __builtin_popcount(cell), turn = count ? column % count : 0;
+    for (unsigned i = 0; i < WEIR_LAB_SERIES_MAX; i++) {
+        if ((cell >> i & 1) && turn-- == 0)
+            return letters[i];
+    }
+    return ' ';
 }
 
 static void plot_print(const struct weir_lab_report *report)
 {
     struct range range = range_of(report);
-    char cells[ROWS][COLUMNS], most[32], end[32];
+    uint8_t cells[ROWS][COLUMNS] = { { 0 } };
+    char most[32], end[32];
     if (!(range.x_least < range.x_most))
         return;
-    memset(cells, ' ', sizeof(cells));
     for (size_t i = 0; i < report->series_count; i++)
-        series_draw(&report->series[i], &range, letters[i], cells);
+        series_draw(&report->series[i], &range, (unsigned)i, cells);
     (void)snprintf(most, sizeof(most), "%.6g", range.y_most);
     printf("\n%8s  %s\n", "", report->y);
-    for (int row = 0; row < ROWS; row++)
-        printf("%8s |%.*s\n", row == 0 ? most : row == ROWS - 1 ? "0" : "", COLUMNS, cells[row]);
+    for (int row = 0; row < ROWS; row++) {
+        printf("%8s |", row == 0 ? most : row == ROWS - 1 ? "0" : "");
+        for (int column = 0; column < COLUMNS; column++)
+            putchar(letter_of(cells[row][column], column));
+        putchar('\n');
+    }
     (void)snprintf(end, sizeof(end), "%.6g", range.x_most);
     printf("%8s +", "");
     for (int i = 0; i < COLUMNS; i++)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 static const struct weir_lab_real reals[] = {
+    { 1, { "redis-server" }, weir_lab_pauses_real },
     { 5, { "redis-server" }, weir_lab_expire_real },
 };
 

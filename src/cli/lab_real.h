@@ -19,4 +19,5 @@ const struct weir_lab_real *weir_lab_real_find(unsigned number);
 /* The first program that it needs and that is not there; NULL: all are. */
 const char *weir_lab_real_lacks(const struct weir_lab_real *real);
 
+bool weir_lab_pauses_real(struct weir_lab_stand *stand);
 bool weir_lab_expire_real(struct weir_lab_stand *stand);

@@ -146,6 +146,12 @@ class Real(unittest.TestCase):
         self.assertGreater(len(set(values[0]) & set(values[1])), 2, 'what counts the same has the same name')
         return values
 
+    def test_1_pauses(self):
+        real, simulated = self.real(1)
+        self.assertEqual({name: real[name] for name in simulated}, simulated)
+        # Of each run the second and the third client wait for a lease of 300 ms.
+        self.assertGreaterEqual(real['all eight runs took'], 8 * 2 * 300 - 50)
+
     def test_5_the_crash_between(self):
         real, simulated = self.real(5)
         for what in ('asked', 'admitted', 'of them after 2 s'):

@@ -119,6 +119,36 @@ static void reports__keep_the_last_point_where_no_more_fit(void **state)
     assert_true(last_of("line") == 2 * (WEIR_LAB_POINTS_MAX + 4));
 }
 
+/* ---- 1 ---- */
+
+/* All read 0, so that the counter is 1 once anybody has written: what was acknowledged beyond one is lost. */
+static void lab_1__only_a_token_installed_before_the_read_loses_nothing_in_either_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *way;
+        unsigned acknowledged[2]; /* oldest first; newest first, restart */
+    } expected[] = {
+        { "the lock alone", { 3, 3 } },
+        { "token checked, mark in memory", { 3, 3 } },
+        { "token checked, mark on disk", { 3, 1 } },
+        { "token installed before the read", { 1, 1 } },
+    };
+    static const char *const orders[] = { "oldest first", "newest first, restart" };
+    play(1, 1);
+    assert_int_equal(report.source, WEIR_LAB_SIMULATED);
+    assert_int_equal(report.numbers_count, 16);
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            char name[WEIR_LAB_NAME_SIZE];
+            snprintf(name, sizeof(name), "%s; %s", expected[i].way, orders[k]);
+            assert_value_of(name, "acknowledged", expected[i].acknowledged[k]);
+            assert_value_of(name, "lost of them", expected[i].acknowledged[k] - 1);
+            assert_true(last_of(name) == expected[i].acknowledged[k] - 1);
+        }
+    }
+}
+
 /* ---- 3 ---- */
 
 /* A counter of two minutes, as it is told in a blog: 100 hits within the second that begins at burst_s, then one tried
@@ -300,6 +330,7 @@ int main(void)
         cmocka_unit_test(labs__are_in_order_and_say_what_they_show),
         cmocka_unit_test(labs__say_the_same_each_time),
         cmocka_unit_test(reports__keep_the_last_point_where_no_more_fit),
+        cmocka_unit_test(lab_1__only_a_token_installed_before_the_read_loses_nothing_in_either_order),
         cmocka_unit_test(lab_3__the_counter_is_wrong_both_ways),
         cmocka_unit_test(lab_4__refusal_begins_near_10_s_and_then_every_second_one),
         cmocka_unit_test(lab_5__who_dies_before_expire_blocks_the_key),
