@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock measure-sharing fuzz lint format install deb clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios labs demo-lock measure-sharing fuzz lint format install deb clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -46,6 +46,9 @@ algorithms: all ## measure the five algorithms and write docs/algorithms.md with
 
 scenarios: all ## play the scenarios of the simulator and write docs/scenarios.md with its pictures
 	scripts/scenarios --build $(BUILD)
+
+labs: all ## answer the questions of weir lab and write docs/labs.md
+	scripts/labs --build $(BUILD) $(ARGS)
 
 demo-lock: all ## the story of the paused client, with real processes and stores
 	$(PYTHON) scripts/demo-lock --build $(BUILD) $(ARGS)

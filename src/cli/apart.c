@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts the programs weir-sim, weir-replay and weir-reads for main.c. The program is looked for beside the running one
- * (base/beside.h), and execv() replaces this process with it, so a call that succeeds does not return. Their main()
- * functions are in sim_main.c, replay_main.c and reads_main.c. */
+ * Starts the programs weir-lab, weir-sim, weir-replay and weir-reads for main.c. The program is looked for beside the
+ * running one (base/beside.h), and execv() replaces this process with it, so a call that succeeds does not return.
+ * Their main() functions are in lab_main.c, sim_main.c, replay_main.c and reads_main.c. */
 #include "cli/apart.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The entry point of the program `weir`: it opens standard streams that are closed (streams.c), looks the verb up in
- * the table below and calls its function with the rest of the arguments. `weir sim`, `weir replay` and `weir reads`
- * are programs of their own, which apart.c starts. */
+ * the table below and calls its function with the rest of the arguments. `weir lab`,
+ * `weir sim`, `weir replay` and `weir reads` are programs of their own, which apart.c starts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +24,7 @@ static const struct verb verbs[] = {
     { "lock", "run a command under a lock, and end it before the lock is lost", weir_cli_lock, NULL },
     { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain, NULL },
     { "fence", "keep a value in a folder that only the newest holder of a lock can write", weir_cli_fence, NULL },
+    { "lab", "answer questions about limits, locks and reads by experiments", NULL, "weir-lab" },
     { "reads", "say how often reads of your replicas go back, and what would prevent it", NULL, "weir-reads" },
     { "replay", "say what limits would have refused of an access log, and propose some", NULL, "weir-replay" },
     { "rules", "check a configuration", weir_cli_rules, NULL },

@@ -11,6 +11,7 @@ enum weir_exit {
 
 int weir_cli_serve(int argc, char **argv);
 int weir_cli_check(int argc, char **argv);
+int weir_cli_lab(int argc, char **argv);
 int weir_cli_lock(int argc, char **argv);
 int weir_cli_explain(int argc, char **argv);
 int weir_cli_fence(int argc, char **argv);

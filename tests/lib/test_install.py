@@ -144,7 +144,7 @@ class Install(unittest.TestCase):
         pages = {name for name in names if re.fullmatch(r'weir(-[a-z]+)*\.1', name)}
         self.assertIn('weir-serve.1', pages)
         self.assertEqual(names - headers - libraries - pages - {'weir-session.pc', '_weir', 'weir.fish'},
-                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-replay',
+                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-lab', 'weir-postgres.so', 'weir-reads', 'weir-replay',
                           'weir-sim', 'weir-traces.so'})
 
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of experiments with real servers: a new one is added here and to lab_real.h. Called by lab.c. */
+#include "cli/lab_real.h"
+
+#include <stddef.h>
+
+static const struct weir_lab_real reals[] = {
+    { 1, { "redis-server" }, weir_lab_pauses_real },
+    { 5, { "redis-server" }, weir_lab_expire_real },
+};
+
+const struct weir_lab_real *weir_lab_real_find(unsigned number)
+{
+    for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
+        if (reals[i].number == number)
+            return &reals[i];
+    }
+    return NULL;
+}
+
+const char *weir_lab_real_lacks(const struct weir_lab_real *real)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; real->needs[i]; i++) {
+        if (!weir_lab_program_find(real->needs[i], path))
+            return real->needs[i];
+    }
+    return NULL;
+}
