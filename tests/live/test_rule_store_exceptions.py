@@ -59,6 +59,35 @@ class Exceptions(OneServer):
         self.assertEqual(self.ban(other, 'ada')['own'], 4)
         self.assertEqual([row['level'] for row in self.all(drive)], ['', 'plus', 'low', ''])
 
+    def test_a_reset(self):
+        """Beside what else holds; and nothing is needed for it but what a ban needs."""
+        admin = self.drive()
+        admin.appended(0)
+        self.ban(admin, 'ada')
+        name = f's{self.table}'
+        self.server.sql(f'CREATE ROLE {name} LOGIN; GRANT SELECT ON {self.table}, {self.table}_meta, {self.table}_nodes, '
+                        f'{self.table}_exceptions TO {name}')
+        editor = self.store(url(self.server, user=name), self.table, mode='use')
+        self.expect(editor.ask('except', 'reset', 'ada', 0, 1001, '-'), 'EDOWN', 'permission denied')
+        self.server.sql(f'GRANT INSERT ON {self.table}_exceptions TO {name}')
+        answer = editor.ask('except', 'reset', 'ada', 0, 1001, '-')
+        self.assertEqual((answer['status'], answer['own']), ('OK', 2), answer)
+        again = editor.ask('except', 'reset', 'ada', 0, 1002, answer['change'])
+        self.assertEqual((again['status'], again['own']), ('OK', 2))
+        self.assertEqual(self.numbers(admin, at=1500), [1, 2])
+        self.assertEqual([(row['kind'], row['key'], row['until_ns']) for row in self.all(admin)],
+                         [(1, '4:user,3:ada,', 0), (4, '4:user,3:ada,', 0)])
+        self.assertEqual(self.server.sql(f"SELECT convert_from(key, 'UTF8') FROM {self.table}_exceptions WHERE number = 2"),
+                         '4:user,3:ada,0:,5:reset,')
+        self.assertEqual(admin.ask('except', 'unban', 'ada', 0, 1003, '-')['own'], 3)
+        self.assertEqual(self.numbers(admin, at=1500), [2])
+        self.expect(admin.ask('except', 'unban', 'ada', 0, 1004, '-'), 'ENOENT', field='key')
+        self.assertEqual(self.ban(admin, 'ada')['own'], 4)
+        admin.ask('bounds', 2, 100)
+        self.expect(admin.ask('except', 'reset', 'bob', 0, 1005, '-'), 'ELIMIT', 'a reset is one for good', field='exceptions')
+        self.assertEqual(admin.ask('except', 'reset', 'ada', 0, 1005, '-')['own'], 5)  # none more
+        self.assertEqual(self.server.sql(f'SELECT held FROM {self.table}_exceptions WHERE number = 5'), '2')
+
     def test_there_are_so_many_names_of_levels(self):
         drive = self.drive()
         drive.appended(0)
