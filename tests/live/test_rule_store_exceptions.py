@@ -3,10 +3,14 @@
 """The log of exceptions per key in a real PostgreSQL: what is written, writers at once, who is killed, tables of others,
 rights, and a weir that does not know of it beside one that does."""
 import os
+import pathlib
+import re
+import time
 import unittest
 
 from rule_store_case import OneServer, url
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAMMERS = {'short': 10, 'soak': 400}.get(os.environ.get('WEIR_TEST_EFFORT'), 30)
 
 
@@ -230,6 +234,22 @@ class Exceptions(OneServer):
         self.assertEqual(self.numbers(drive), [3, 4])
         self.assertEqual(self.numbers(drive, at=1500), [3, 4])
         self.assertEqual(self.ban(drive, 'eve')['own'], 5)
+
+    def test_old_resets_may_be_removed_by_hand(self):
+        """As docs/exceptions.md tells it."""
+        drive = self.drive()
+        drive.appended(0)
+        now = int(time.time() * 1e9)
+        for kind, user, days in (('reset', 'a', 50), ('ban', 'b', 50), ('reset', 'c', 30), ('reset', 'd', 60)):
+            self.assertEqual(drive.ask('except', kind, user, 0, now - days * 86400 * 10**9, '-')['status'], 'OK')
+        page = (ROOT / 'docs/exceptions.md').read_text(encoding='utf-8')
+        told = re.search(r'^DELETE FROM weir_rules_exceptions WHERE kind = 4.*?;$', page, re.MULTILINE | re.DOTALL)[0]
+        self.server.sql(told.replace('weir_rules_exceptions', f'{self.table}_exceptions'))
+        self.assertEqual(self.numbers(drive), [2, 3, 4])  # the newest of all stays, by which nodes know the log
+        drive.ask('bounds', 3, 100)
+        self.expect(self.ban(drive, 'eve', 0, now), 'ELIMIT', '3 hold', field='exceptions')
+        drive.ask('bounds', 4, 100)
+        self.assertEqual(self.ban(drive, 'eve', 0, now)['own'], 5)
 
 
 if __name__ == '__main__':
