@@ -14,7 +14,7 @@
 #define CHUNK 4096
 
 struct subject {
-    struct weir_excepted_keys *none, *many, *leveled;
+    struct weir_excepted_keys *none, *many, *leveled, *reset;
     uint64_t keys;
 };
 
@@ -32,7 +32,9 @@ static void ask(const struct weir_excepted_keys *keys, uint64_t number)
 {
     struct weir_excepted excepted;
     if (weir_excepted_keys_any(keys)) {
-        measure_keep(weir_excepted_keys_find(keys, hash_of(keys, number), 1, &excepted));
+        const uint64_t hash = hash_of(keys, number);
+        measure_keep(weir_excepted_keys_mark(keys, hash));
+        measure_keep(weir_excepted_keys_find(keys, hash, 1, &excepted));
     }
 }
 
@@ -83,6 +85,15 @@ static uint64_t level(void *context, uint64_t *state)
     return CHUNK;
 }
 
+static uint64_t reset(void *context, uint64_t *state)
+{
+    const struct subject *subject = context;
+    for (int i = 0; i < CHUNK; i++) {
+        ask(subject->reset, measure_below(measure_mix((*state)++), subject->keys));
+    }
+    return CHUNK;
+}
+
 static double bytes(void *context, const struct measure_case *self, uint64_t sample_ns)
 {
     const struct subject *subject = context;
@@ -93,19 +104,21 @@ static double bytes(void *context, const struct measure_case *self, uint64_t sam
 int main(int argc, char **argv)
 {
     static const struct measure_case cases[] = {
-        { "none", measure_take, none, 1 }, { "hash", measure_take, hash, 1 },   { "miss", measure_take, miss, 1 },
-        { "hit", measure_take, hit, 1 },   { "miss-2", measure_take, miss, 2 }, { "level", measure_take, level, 1 },
-        { "bytes", bytes, NULL, 1 },
+        { "none", measure_take, none, 1 },   { "hash", measure_take, hash, 1 },   { "miss", measure_take, miss, 1 },
+        { "hit", measure_take, hit, 1 },     { "miss-2", measure_take, miss, 2 }, { "level", measure_take, level, 1 },
+        { "reset", measure_take, reset, 1 }, { "bytes", bytes, NULL, 1 },
     };
     struct subject subject = { .keys = measure_argument(argc, argv, 1, 1, 100000000, "KEYS") };
     if (weir_excepted_keys_create(subject.keys, &subject.none) ||
         weir_excepted_keys_create(subject.keys, &subject.many) ||
-        weir_excepted_keys_create(subject.keys, &subject.leveled)) {
+        weir_excepted_keys_create(subject.keys, &subject.leveled) ||
+        weir_excepted_keys_create(subject.keys, &subject.reset)) {
         return EXIT_FAILURE;
     }
     for (uint64_t i = 0; i < subject.keys; i++) {
         if (weir_excepted_keys_put(subject.many, hash_of(subject.many, i), NULL, 0, 1) ||
-            weir_excepted_keys_put(subject.leveled, hash_of(subject.leveled, i), i % 2 ? "plus" : "low", 0, 1)) {
+            weir_excepted_keys_put(subject.leveled, hash_of(subject.leveled, i), i % 2 ? "plus" : "low", 0, 1) ||
+            weir_excepted_keys_reset(subject.reset, hash_of(subject.reset, i), i + 2, 1)) {
             return EXIT_FAILURE;
         }
     }
@@ -113,5 +126,6 @@ int main(int argc, char **argv)
     weir_excepted_keys_destroy(subject.none);
     weir_excepted_keys_destroy(subject.many);
     weir_excepted_keys_destroy(subject.leveled);
+    weir_excepted_keys_destroy(subject.reset);
     return code;
 }

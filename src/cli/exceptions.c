@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules ban`, `level`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change
- * or read the log, and prints what came of it. Called by rules.c. */
+ * `weir rules ban`, `level`, `reset`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make
+ * the change or read the log, and prints what came of it. Called by rules.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 static const char help[] =
     "Usage: weir rules ban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
     "       weir rules level --config FILE --comment WHY [OPTION ...] LIMIT LEVEL [ATTRIBUTE=VALUE ...]\n"
+    "       weir rules reset --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
     "       weir rules unban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
     "       weir rules exceptions --config FILE [--all] [--count N] [--json] [LIMIT [ATTRIBUTE=VALUE ...]]\n"
     "\n"
@@ -28,10 +29,12 @@ static const char help[] =
     "  ban              refuses everything under this key, until then or for good\n"
     "  level            gives this key one of the levels: that LIMIT has in the rules, until then or for good\n"
     "  unban            ends whichever of these holds; what the key had used before stays used\n"
-    "  exceptions       who is banned or has a level, why, since when and until when, and by whom: the newest\n"
-    "                   first\n"
+    "  reset            this key is fresh, once, on every node: what it had used is forgotten. Beside a ban or\n"
+    "                   a level it ends neither. Not of a limit that gives permits\n"
+    "  exceptions       who is banned, has a level or was reset, why, since when and until when, and by whom:\n"
+    "                   the newest first\n"
     "\n"
-    "A key has one of them at a time: the newest takes the place of the one before.\n"
+    "A key has a ban or a level, one at a time: the newest takes the place of the one before.\n"
     "\n"
     "  --config FILE    the configuration that names the store\n"
     "  --comment WHY    of the change, for who looks at it later\n"
@@ -48,6 +51,7 @@ static const char help[] =
     "  weir rules ban --config weir.yaml --comment 'scrapes the catalogue' --for 6hour api-per-user user=ada\n"
     "  weir rules ban --config weir.yaml --comment abuse api-per-address ip=2001:db8::1\n"
     "  weir rules level --config weir.yaml --comment 'has paid' --for 30day api-per-user plus user=ada\n"
+    "  weir rules reset --config weir.yaml --comment 'our mistake' api-per-user user=ada\n"
     "  weir rules unban --config weir.yaml --comment 'has stopped' api-per-user user=ada\n"
     "  weir rules exceptions --config weir.yaml\n"
     "  weir rules exceptions --config weir.yaml --all api-per-user user=ada\n";
@@ -86,6 +90,8 @@ static void print_done(const struct asked *asked, const struct weir_exception_ed
         weir_text_utc(&text, edit->until_ns);
     if (edit->kind == WEIR_EXCEPTION_UNBAN)
         printf(" has no exception any more\n");
+    else if (edit->kind == WEIR_EXCEPTION_RESET)
+        printf(" is fresh\n");
     else
         printf(" %s%s %s%s\n", edit->level ? "has level " : "is banned", edit->level ? edit->level : "",
                edit->until_ns > 0 ? "until " : "for good", until);
@@ -135,7 +141,7 @@ static void print_list(const json_t *list)
                json_string_value(json_object_get(one, "author")), what, level ? " " : "", level ? level : "",
                json_string_value(json_object_get(one, "limit")));
         json_object_foreach(json_object_get(one, "key"), name, value) printf(" %s=%s", name, json_string_value(value));
-        if (strcmp(what, "unban") != 0)
+        if (strcmp(what, "unban") != 0 && strcmp(what, "reset") != 0)
             printf("  %s%s", until ? "until " : "for good", until ? until : "");
         if (json_is_true(json_object_get(one, "unknown")))
             printf("  (does nothing: the newest version of the rules has no such level)");
@@ -170,7 +176,7 @@ static int list(const struct asked *asked)
         (void)json_dumpf(found, stdout, JSON_COMPACT);
         putchar('\n');
     } else if (json_array_size(found) == 0) {
-        printf("%s\n", asked->all ? "there was no change" : "nobody is banned or has a level");
+        printf("%s\n", asked->all ? "there was no change" : "nobody is banned, has a level or was reset");
     } else {
         done = weir_plain_json(found);
         if (done)
@@ -214,16 +220,17 @@ static bool name_key(struct asked *asked, const char *verb, int count, char **re
 static int run(struct asked *asked, const char *verb, int count, char **rest)
 {
     const bool lists = strcmp(verb, "exceptions") == 0, levels = strcmp(verb, "level") == 0;
-    const enum weir_exception_kind kind = levels                     ? WEIR_EXCEPTION_LEVEL
-                                          : strcmp(verb, "ban") == 0 ? WEIR_EXCEPTION_BAN
-                                                                     : WEIR_EXCEPTION_UNBAN;
+    const enum weir_exception_kind kind = levels                       ? WEIR_EXCEPTION_LEVEL
+                                          : strcmp(verb, "ban") == 0   ? WEIR_EXCEPTION_BAN
+                                          : strcmp(verb, "reset") == 0 ? WEIR_EXCEPTION_RESET
+                                                                       : WEIR_EXCEPTION_UNBAN;
     if (!asked->versions.config_file)
         return complain(verb, "say which configuration: --config FILE");
     if (!lists && count == 0)
         return complain(verb, "say which limit, and which key of it");
     if (!lists && !asked->versions.comment)
         return complain(verb, "say why: --comment WHY");
-    if (kind == WEIR_EXCEPTION_UNBAN && asked->until)
+    if (kind != WEIR_EXCEPTION_BAN && !levels && asked->until)
         return complain(verb, "--for and --until are a ban's or a level's");
     if (levels && count < 2)
         return complain(verb, "say which level: LIMIT LEVEL ATTRIBUTE=VALUE");

@@ -197,7 +197,7 @@ static void other_print(const json_t *other, const struct weir_rule *rule, int w
 }
 
 static json_t *explanation_json(const struct weir_explanation *explanation, const struct weir_config *config,
-                                const struct weir_rule *rollout, const struct weir_explained_exception *exception,
+                                const struct weir_rule *rollout, const struct weir_explained_exceptions *exceptions,
                                 const json_t *other)
 {
     const struct weir_rule *rule = explanation->rule;
@@ -217,8 +217,10 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
                                                        : json_null());
     if (rule->level)
         (void)json_object_set_new(object, "level", json_string(rule->level));
-    if (exception->kind)
-        (void)json_object_set_new(object, "exception", weir_explained_exception_json(exception));
+    if (exceptions->holds.kind)
+        (void)json_object_set_new(object, "exception", weir_explained_exception_json(&exceptions->holds));
+    if (exceptions->reset.kind)
+        (void)json_object_set_new(object, "reset", weir_explained_exception_json(&exceptions->reset));
     if (rollout)
         (void)json_object_set_new(object, "rollout", weir_rollout_json(rollout));
     if (rollout)
@@ -261,7 +263,7 @@ static int explain_one(struct weir_explain_exceptions *exceptions, size_t index,
     const struct weir_rules *rules = exceptions->ruleset->rules;
     const struct weir_rule *rollout = weir_rules_rollout(rules, index);
     struct weir_explanation explanation;
-    struct weir_explained_exception exception;
+    struct weir_explained_exceptions found;
     struct weir_fault fault;
     int error = weir_rules_explain(rules, index, exceptions->attributes->list, exceptions->attributes->count,
                                    &explanation, &fault);
@@ -269,13 +271,14 @@ static int explain_one(struct weir_explain_exceptions *exceptions, size_t index,
         fault_print("", &fault);
         return error;
     }
-    weir_explain_exception(exceptions, &explanation, &exception);
+    weir_explain_exception(exceptions, &explanation, &found);
     if (list) {
-        (void)json_array_append_new(list, explanation_json(&explanation, config, rollout, &exception, other));
+        (void)json_array_append_new(list, explanation_json(&explanation, config, rollout, &found, other));
         return 0;
     }
     explanation_print(&explanation, config, rollout, width, is_overruled(other, explanation.rule));
-    weir_explained_exception_print(&exception, width);
+    weir_explained_exception_print(&found.holds, width);
+    weir_explained_exception_print(&found.reset, width);
     other_print(other, explanation.rule, width);
     return 0;
 }

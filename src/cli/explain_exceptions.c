@@ -67,16 +67,18 @@ static bool key_of(const struct weir_explain_exceptions *exceptions, const struc
 
 static bool take(void *context, const struct weir_exception *exception)
 {
-    struct weir_explained_exception *found = context;
+    struct weir_explained_exceptions *all = context;
+    struct weir_explained_exception *found = exception->kind == WEIR_EXCEPTION_RESET ? &all->reset : &all->holds;
     if (exception->damaged)
         return false;
     found->kind = exception->kind;
     found->change = exception->number;
+    found->wall_ns = exception->wall_ns;
     found->until_ns = exception->until_ns;
     (void)snprintf(found->level, sizeof(found->level), "%s", exception->level);
     (void)snprintf(found->author, sizeof(found->author), "%s", exception->author);
     (void)snprintf(found->comment, sizeof(found->comment), "%s", exception->comment);
-    return false;
+    return true;
 }
 
 /* The limit's place is the level's. */
@@ -99,30 +101,44 @@ static void go_by_level(const struct weir_explain_exceptions *exceptions, struct
 }
 
 void weir_explain_exception(struct weir_explain_exceptions *exceptions, struct weir_explanation *explanation,
-                            struct weir_explained_exception *ret_exception)
+                            struct weir_explained_exceptions *ret_exceptions)
 {
     char key[WEIR_EXCEPTION_KEY_MAX];
     size_t size = 0;
     struct weir_fault fault = { 0 };
     const struct weir_rule *rule = explanation->rule;
     const bool met = explanation->reason == WEIR_REASON_APPLIES || explanation->reason == WEIR_REASON_OFF;
-    *ret_exception = (struct weir_explained_exception){ 0 };
+    struct weir_explained_exception *holds = &ret_exceptions->holds;
+    *ret_exceptions = (struct weir_explained_exceptions){ .reset = { .kind = 0 } };
     if (!exceptions->store || !met || !key_of(exceptions, rule, key, &size))
         return;
     const struct weir_exception_query query = { .newest_first = true,
                                                 .holding_at_ns = exceptions->wall_ns,
                                                 .limit = rule->name,
                                                 .key = { key, size },
-                                                .count_max = 1 };
+                                                .count_max = 2 }; /* a reset lies beside the other */
     int error = weir_rule_store_exceptions(exceptions->store, &query, weir_time_read().now_ns + exceptions->timeout_ns,
-                                           take, ret_exception, &fault);
+                                           take, ret_exceptions, &fault);
     if (error)
         complain(exceptions, fault.text[0] ? fault.text : weir_error_text(error));
-    else if (ret_exception->kind == WEIR_EXCEPTION_LEVEL)
-        go_by_level(exceptions, explanation, ret_exception);
+    else if (holds->kind == WEIR_EXCEPTION_LEVEL)
+        go_by_level(exceptions, explanation, holds);
     else
-        ret_exception->idle = ret_exception->kind != WEIR_EXCEPTION_BAN || explanation->reason == WEIR_REASON_OFF ||
-                              rule->whole.mode == WEIR_MODE_SHADOW;
+        holds->idle = holds->kind != WEIR_EXCEPTION_BAN || explanation->reason == WEIR_REASON_OFF ||
+                      rule->whole.mode == WEIR_MODE_SHADOW;
+    ret_exceptions->reset.idle = explanation->reason == WEIR_REASON_OFF || rule->whole.algorithm == WEIR_CONCURRENCY;
+}
+
+static void print_reset(const struct weir_explained_exception *reset, int width)
+{
+    char when[WEIR_TEXT_UTC_SIZE + 1], plain[WEIR_PLAIN_SIZE(WEIR_RULE_COMMENT_MAX)];
+    struct weir_text text = weir_text_init(when, sizeof(when) - 1);
+    weir_text_utc(&text, reset->wall_ns);
+    when[text.size] = '\0';
+    printf("%-*s  reset %s%s (change %" PRIu64 " by %s: ", width, "", when,
+           reset->idle ? ", which does nothing: the limit gives permits, or is off" : "", reset->change,
+           weir_plain(reset->author, plain, sizeof(plain)));
+    printf("%s)\n", weir_plain(reset->comment, plain, sizeof(plain)));
 }
 
 void weir_explained_exception_print(const struct weir_explained_exception *exception, int width)
@@ -130,7 +146,9 @@ void weir_explained_exception_print(const struct weir_explained_exception *excep
     char until[WEIR_TEXT_UTC_SIZE + 1] = "for good", plain[WEIR_PLAIN_SIZE(WEIR_RULE_COMMENT_MAX)];
     struct weir_text text = weir_text_init(until, sizeof(until) - 1);
     const bool level = exception->kind == WEIR_EXCEPTION_LEVEL;
-    if (exception->kind == 0)
+    if (exception->kind == WEIR_EXCEPTION_RESET)
+        print_reset(exception, width);
+    if (exception->kind == 0 || exception->kind == WEIR_EXCEPTION_RESET)
         return;
     if (exception->until_ns > 0) {
         weir_text_utc(&text, exception->until_ns);
@@ -153,11 +171,12 @@ json_t *weir_explained_exception_json(const struct weir_explained_exception *exc
     struct weir_text text = weir_text_init(until, sizeof(until));
     if (exception->kind == 0)
         return json_null();
-    weir_text_utc(&text, exception->until_ns);
+    const bool reset = exception->kind == WEIR_EXCEPTION_RESET;
+    weir_text_utc(&text, reset ? exception->wall_ns : exception->until_ns);
     json_t *object = json_pack(
         "{s:s,s:I,s:o,s:o,s:o,s:b}", "what", weir_exception_kind_name((enum weir_exception_kind)exception->kind),
-        "change", (json_int_t)exception->change, "until",
-        exception->until_ns > 0 ? json_stringn(until, text.size) : json_null(), "author",
+        "change", (json_int_t)exception->change, reset ? "when" : "until",
+        reset || exception->until_ns > 0 ? json_stringn(until, text.size) : json_null(), "author",
         weir_json_text(exception->author), "comment", weir_json_text(exception->comment), "idle", exception->idle);
     if (exception->level[0])
         (void)json_object_set_new(object, "level", json_string(exception->level));

@@ -33,7 +33,7 @@ static const char help[] =
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "       weir rules export --config FILE\n"
     "       weir rules import --config FILE [--dry-run] EXPORT\n"
-    "       weir rules ban | level | unban | exceptions --help\n"
+    "       weir rules ban | level | reset | unban | exceptions --help\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
     "a store of them: all that is wrong with it, up to 100 errors, as FILE:LINE:COLUMN: message. Where\n"
@@ -41,8 +41,8 @@ static const char help[] =
     "how, this node's share, and the bound on what it may stray; and what each limit lets pass at once.\n"
     "docs/rules.md describes every key.\n"
     "\n"
-    "The others are for rules that stand in the store that rules: in FILE names (docs/rule-stores.md).\n"
-    "Every weir that serves from it follows a new version by itself. RULES is a file with limits: and\n"
+    "The others are for rules in the store that rules: in FILE names (docs/rule-stores.md).\n"
+    "Every weir that serves from it follows by itself. RULES is a file with limits: and\n"
     "unmatched:, or nodes: besides (- is standard input).\n"
     "\n"
     "  list             the limits of a version (the newest), a line each\n"
@@ -57,7 +57,7 @@ static const char help[] =
     "  rollback         makes the text of an older version the newest version\n"
     "  export           all versions and exceptions, as lines of JSON\n"
     "  import           puts an export into a store without versions, as it was\n"
-    "  ban, level       one key of one limit, without a new version; unban ends it\n"
+    "  ban, level       one key of one limit, without a new version; unban ends it, reset makes it fresh\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
@@ -276,14 +276,14 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check",   "list",    "history",    "show",   "diff",   "apply",
-                                         "approve", "rollout", "rollback",   "export", "import", "ban",
-                                         "level",   "unban",   "exceptions", NULL };
+    static const char *const words[] = { "check",   "list",    "history",  "show",       "diff",   "apply",
+                                         "approve", "rollout", "rollback", "export",     "import", "ban",
+                                         "level",   "reset",   "unban",    "exceptions", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
-    if (strcmp(verb, "ban") == 0 || strcmp(verb, "level") == 0 || strcmp(verb, "unban") == 0 ||
-        strcmp(verb, "exceptions") == 0)
+    if (strcmp(verb, "ban") == 0 || strcmp(verb, "level") == 0 || strcmp(verb, "reset") == 0 ||
+        strcmp(verb, "unban") == 0 || strcmp(verb, "exceptions") == 0)
         return weir_cli_exceptions(argc - 1, argv + 1);
     for (size_t i = 1; words[i]; i++)
         if (strcmp(verb, words[i]) == 0)

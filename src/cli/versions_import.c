@@ -126,7 +126,7 @@ static bool exception_decode(const struct import *import, json_t *json, struct w
                                                   .wall_ns = wall_ns < 0 ? UINT64_MAX : (uint64_t)wall_ns,
                                                   .author = author,
                                                   .comment = comment };
-    for (int i = WEIR_EXCEPTION_BAN; i <= WEIR_EXCEPTION_LEVEL; i++)
+    for (int i = WEIR_EXCEPTION_BAN; i <= WEIR_EXCEPTION_RESET; i++)
         if (strcmp(kind, weir_exception_kind_name((enum weir_exception_kind)i)) == 0)
             ret_change->kind = (enum weir_exception_kind)i;
     if (!hex_read(change, ret_change->change, sizeof(ret_change->change)))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which keys are banned or have a level, until when: a hash table that one thread changes while all others ask it.
- * Nobody waits: a change is one or two stores; where the table has to grow, a new one is built beside it and put in its
- * place in one step. A question costs one look into the table, mostly one line of the cache, whether the key is there
- * or not.
+ * Which keys are banned or have a level, until when, and which were reset: two hash tables (rules/key_words.h) that one
+ * thread changes while all others ask them. Nobody waits. A question costs one look into a table, mostly one line of
+ * the cache, whether the key is there or not.
  *
  * A key is known by 64 bits of SipHash with a random secret, like the counters of limits: no client can aim at one, and
  * of a million one meets another key by chance once in 2 * 10^13 keys.
@@ -27,7 +26,8 @@
 
 struct weir_excepted_keys;
 
-/* Room for so many keys. WEIR_ENOMEM, WEIR_EIO: no random bytes. */
+/* Room for so many exceptions; a key that was reset, and has a ban or a level too, has two. WEIR_ENOMEM, WEIR_EIO: no
+ * random bytes. */
 int weir_excepted_keys_create(size_t max, struct weir_excepted_keys **ret_keys);
 void weir_excepted_keys_destroy(struct weir_excepted_keys *keys); /* NULL is allowed */
 
@@ -44,9 +44,10 @@ uint64_t weir_excepted_keys_hash_end(struct weir_siphash_state *state);
 /* ---- asking ---- */
 
 bool weir_excepted_keys_any(const struct weir_excepted_keys *keys);
-size_t weir_excepted_keys_count(const struct weir_excepted_keys *keys);  /* some may have ended */
+size_t weir_excepted_keys_count(const struct weir_excepted_keys *keys);  /* bans and levels; some may have ended */
 size_t weir_excepted_keys_levels(const struct weir_excepted_keys *keys); /* of them those with a level */
-size_t weir_excepted_keys_bytes(const struct weir_excepted_keys *keys);  /* of the table in use */
+size_t weir_excepted_keys_resets(const struct weir_excepted_keys *keys); /* keys that were reset */
+size_t weir_excepted_keys_bytes(const struct weir_excepted_keys *keys);  /* of the tables in use */
 
 struct weir_excepted {
     const char *level; /* its name, as long as the table; NULL: the key is banned */
@@ -55,6 +56,8 @@ struct weir_excepted {
 /* True: something holds for the key at `wall_ns`. */
 bool weir_excepted_keys_find(const struct weir_excepted_keys *keys, uint64_t hash, uint64_t wall_ns,
                              struct weir_excepted *ret_excepted);
+/* That of its newest reset; 0: it was never reset. */
+uint64_t weir_excepted_keys_mark(const struct weir_excepted_keys *keys, uint64_t hash);
 
 /* ---- changing ---- */
 
@@ -63,6 +66,9 @@ bool weir_excepted_keys_find(const struct weir_excepted_keys *keys, uint64_t has
 WEIR_MUST_CHECK int weir_excepted_keys_put(struct weir_excepted_keys *keys, uint64_t hash, const char *level,
                                            uint64_t until_ns, uint64_t wall_ns);
 void weir_excepted_keys_remove(struct weir_excepted_keys *keys, uint64_t hash);
+/* A mark is at least 2. It is for good, and neither put nor remove concerns it. Errors as of put. */
+WEIR_MUST_CHECK int weir_excepted_keys_reset(struct weir_excepted_keys *keys, uint64_t hash, uint64_t mark,
+                                             uint64_t wall_ns);
 
 /* All of them anew: from `begin` on, put and remove work on an empty set that nobody sees, until `commit` puts it in
  * the place of the other, or `abandon` drops it. */
@@ -87,6 +93,9 @@ struct weir_excepted_key {
  * the thread that changes. */
 size_t weir_excepted_keys_list(const struct weir_excepted_keys *keys, size_t *at, struct weir_excepted_key *ret_list,
                                size_t room);
+/* The next reset from place *at on; false: that was all. */
+bool weir_excepted_keys_list_reset(const struct weir_excepted_keys *keys, size_t *at, uint64_t *ret_hash,
+                                   uint64_t *ret_mark);
 /* The numbers of levels are 1 to so many; and whose one is. By the thread that changes. */
 size_t weir_excepted_keys_names(const struct weir_excepted_keys *keys);
 const char *weir_excepted_keys_name(const struct weir_excepted_keys *keys, size_t level);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/fault_format.h"
 #include "rules/store_inside.h"
@@ -22,8 +23,16 @@ const char *weir_exception_kind_name(enum weir_exception_kind kind)
         return "unban";
     case WEIR_EXCEPTION_LEVEL:
         return "level";
+    case WEIR_EXCEPTION_RESET:
+        return "reset";
     }
     return "unknown";
+}
+
+uint64_t weir_exception_mark(const uint8_t change[WEIR_RULE_CHANGE_SIZE])
+{
+    const uint64_t mark = weir_little_get(change, 8);
+    return mark < 2 ? mark + 2 : mark;
 }
 
 /* ---- keys ---- */
@@ -70,6 +79,31 @@ bool weir_exception_key_valid(struct weir_slice key)
     return count % 2 == 0;
 }
 
+/* ---- the key of a reset, as it is stored ---- */
+
+#define PAIR_SIZE (sizeof(WEIR_EXCEPTION_RESET_PAIR) - 1)
+
+static bool has_pair(struct weir_slice key)
+{
+    return key.size >= PAIR_SIZE &&
+           memcmp((const char *)key.data + key.size - PAIR_SIZE, WEIR_EXCEPTION_RESET_PAIR, PAIR_SIZE) == 0;
+}
+
+static bool stored_valid(int kind, struct weir_slice key)
+{
+    if (kind != WEIR_EXCEPTION_RESET)
+        return weir_exception_key_valid(key);
+    return has_pair(key) && weir_exception_key_valid((struct weir_slice){ key.data, key.size - PAIR_SIZE });
+}
+
+static struct weir_slice with_pair(struct weir_slice key, char room[WEIR_EXCEPTION_STORED_MAX])
+{
+    if (key.size > 0)
+        memcpy(room, key.data, key.size);
+    memcpy(room + key.size, WEIR_EXCEPTION_RESET_PAIR, PAIR_SIZE);
+    return (struct weir_slice){ room, key.size + PAIR_SIZE };
+}
+
 int weir_exception_digest(const char *limit, struct weir_slice key, uint8_t ret_digest[WEIR_EXCEPTION_DIGEST_SIZE])
 {
     uint8_t whole[EVP_MAX_MD_SIZE];
@@ -114,7 +148,7 @@ int weir_exception_check(const struct weir_exception_change *change, struct weir
                                        .wall_ns = change->wall_ns };
     memcpy(common.change, change->change, sizeof common.change);
     if (strcmp(weir_exception_kind_name(change->kind), "unknown") == 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind", "must be ban, unban or level");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind", "must be ban, unban, level or reset");
     if (!limit_valid(change->limit))
         return weir_fault_format(ret_fault, WEIR_EINVAL, "limit", "must be the name of a limit, 1 to %d bytes",
                                  WEIR_LIMIT_NAME_MAX);
@@ -124,12 +158,13 @@ int weir_exception_check(const struct weir_exception_change *change, struct weir
     if (change->key.size > WEIR_EXCEPTION_KEY_MAX)
         return weir_fault_format(ret_fault, WEIR_ERANGE, "key", "must be at most %d bytes with its names; it has %zu",
                                  WEIR_EXCEPTION_KEY_MAX, change->key.size);
-    if (!weir_exception_key_valid(change->key))
+    if (!weir_exception_key_valid(change->key) || has_pair(change->key))
         return weir_fault_set(ret_fault, WEIR_EINVAL, "key", "must be names and values of attributes");
     if (change->until_ns > INT64_MAX)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "until", "must be at most 2^63 - 1 ns after 1970");
-    if (change->kind == WEIR_EXCEPTION_UNBAN && change->until_ns != 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "until", "is a ban's or a level's: an unban is for good");
+    if ((change->kind == WEIR_EXCEPTION_UNBAN || change->kind == WEIR_EXCEPTION_RESET) && change->until_ns != 0)
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "until", "is a ban's or a level's: %s is for good",
+                                 change->kind == WEIR_EXCEPTION_UNBAN ? "an unban" : "a reset");
     if (change->until_ns != 0 && change->until_ns <= change->wall_ns)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "until", "must be in the future");
     return weir_rule_change_check(&common, ret_fault);
@@ -140,7 +175,8 @@ bool weir_exception_valid(const struct weir_exception *exception)
     return exception->number >= 1 && exception->number <= WEIR_EXCEPTION_CHANGES_MAX && exception->kind >= 1 &&
            (exception->kind != WEIR_EXCEPTION_LEVEL || level_valid(exception->kind, exception->level)) &&
            exception->wall_ns <= INT64_MAX && exception->until_ns <= INT64_MAX && limit_valid(exception->limit) &&
-           weir_exception_key_valid(exception->key) &&
+           (exception->kind != WEIR_EXCEPTION_RESET || exception->until_ns == 0) &&
+           stored_valid(exception->kind, exception->key) &&
            weir_rule_author_valid(exception->author, strlen(exception->author)) &&
            weir_rule_comment_valid(exception->comment, strlen(exception->comment));
 }
@@ -165,29 +201,61 @@ int weir_rule_store_except(struct weir_rule_store *store, const struct weir_exce
                            uint64_t deadline_ns, uint64_t *ret_number, struct weir_fault *ret_fault)
 {
     uint8_t digest[WEIR_EXCEPTION_DIGEST_SIZE];
+    char room[WEIR_EXCEPTION_STORED_MAX];
     int error = weir_exception_check(change, ret_fault);
     if (error)
         return error;
-    if (weir_exception_digest(change->limit, change->key, digest) != 0)
+    struct weir_exception_change stored = *change;
+    if (change->kind == WEIR_EXCEPTION_RESET)
+        stored.key = with_pair(change->key, room);
+    if (weir_exception_digest(stored.limit, stored.key, digest) != 0)
         return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (weir_rule_now_ns() >= deadline_ns)
         return late(ret_fault);
-    return store->ops->except(store, change, digest, deadline_ns, ret_number, ret_fault);
+    return store->ops->except(store, &stored, digest, deadline_ns, ret_number, ret_fault);
+}
+
+struct taking {
+    weir_exception_take *take;
+    void *context;
+};
+
+/* Whoever asked is given the key. */
+static bool take_plain(void *context, const struct weir_exception *exception)
+{
+    const struct taking *taking = context;
+    struct weir_exception plain = *exception;
+    if (!plain.damaged && plain.kind == WEIR_EXCEPTION_RESET)
+        plain.key.size -= PAIR_SIZE;
+    return taking->take(taking->context, &plain);
+}
+
+/* What finds the changes of one key. */
+static int select_key(const struct weir_exception_query *query, struct weir_exception_select *select)
+{
+    char room[WEIR_EXCEPTION_STORED_MAX];
+    select->one_key = query->limit && query->key.data;
+    int error = select->one_key ? weir_exception_digest(query->limit, query->key, select->digest) : 0;
+    return error || !select->one_key
+               ? error
+               : weir_exception_digest(query->limit, with_pair(query->key, room), select->reset_digest);
 }
 
 int weir_rule_store_exceptions(struct weir_rule_store *store, const struct weir_exception_query *query,
                                uint64_t deadline_ns, weir_exception_take *take, void *context,
                                struct weir_fault *ret_fault)
 {
-    struct weir_exception_select select = { .query = *query, .take = take, .context = context };
+    struct taking taking = { take, context };
+    struct weir_exception_select select = { .query = *query, .take = take_plain, .context = &taking };
     if (query->count_max < 1 || query->count_max > WEIR_EXCEPTION_LIST_MAX)
         return weir_fault_format(ret_fault, WEIR_ERANGE, "count_max", "must be 1 to %d", WEIR_EXCEPTION_LIST_MAX);
     if (query->newest_first && query->from == 0)
         select.query.from = INT64_MAX;
     select.query.from = select.query.from > INT64_MAX ? INT64_MAX : select.query.from;
-    if (query->limit && query->key.data && weir_exception_digest(query->limit, query->key, select.digest) != 0)
+    if (query->limit && query->key.data && query->key.size > WEIR_EXCEPTION_KEY_MAX)
+        return 0; /* no key is so long */
+    if (select_key(query, &select) != 0)
         return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
-    select.one_key = query->limit && query->key.data;
     if (weir_rule_now_ns() >= deadline_ns)
         return late(ret_fault);
     return store->ops->exceptions(store, &select, deadline_ns, ret_fault);
@@ -211,6 +279,7 @@ int weir_exception_bound(const struct weir_rule_store *store, const struct weir_
                                  change->level, WEIR_EXCEPTION_LEVELS_MAX);
     if (change->kind != WEIR_EXCEPTION_UNBAN && !state->held_before && state->holding >= store->exceptions_max)
         return weir_fault_format(ret_fault, WEIR_ELIMIT, "exceptions",
-                                 "%" PRIu64 " hold, which is the most: end some first", store->exceptions_max);
+                                 "%" PRIu64 " hold, which is the most: end some first (a reset is one for good)",
+                                 store->exceptions_max);
     return 0;
 }

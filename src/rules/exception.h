@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Exceptions per key, as a store of rules (rules/store.h) keeps them: one key of one limit is banned, or has one of the
- * limit's levels, until a moment or for good, without a new version of the rules. docs/exceptions.md is the page for
- * people.
+ * limit's levels, until a moment or for good; or it was reset, and is counted at a fresh counter since; without a new
+ * version of the rules. docs/exceptions.md is the page for people.
  *
  * The store has a log of changes, numbered 1, 2, 3 and so on: who, when, why, which key, what. Nothing in it is changed
  * or removed by weir. What holds for a key is what the newest change of that key says. So a node follows by asking for
  * what came after the last number that it has; and rows of a key that are not its newest may be removed by hand.
+ *
+ * A reset lies beside a ban or a level of its key: it is stored under the key with WEIR_EXCEPTION_RESET_PAIR behind it,
+ * which no key has by itself, so a digest of its own finds it, and a weir that does not know of resets ends nothing by
+ * one. Only the stores see that; elsewhere the key is the key.
  *
  * The log is a table of its own, made by the first change. A weir that does not know of it never looks at it, so the
  * store's schema stays what it was. Its column for names of levels is made by the first change that has one.
@@ -17,19 +21,26 @@
 #include "rules/level_name.h"
 #include "rules/store.h"
 
-#define WEIR_EXCEPTIONS_MAX 1000000         /* that hold at once; then WEIR_ELIMIT */
-#define WEIR_EXCEPTION_CHANGES_MAX 10000000 /* in one store; then WEIR_ELIMIT */
-#define WEIR_EXCEPTION_LEVELS_MAX 255       /* different names of levels in one store; then WEIR_ELIMIT */
-#define WEIR_EXCEPTION_KEY_MAX 8192         /* bytes of a key as it is stored */
-#define WEIR_EXCEPTION_LIST_MAX 10000       /* changes in one call */
+#define WEIR_EXCEPTIONS_MAX 1000000             /* that hold at once; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_CHANGES_MAX 10000000     /* in one store; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_LEVELS_MAX 255           /* different names of levels in one store; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_KEY_MAX 8192             /* bytes of a key as it is stored */
+#define WEIR_EXCEPTION_LIST_MAX 10000           /* changes in one call */
+#define WEIR_EXCEPTION_RESET_PAIR "0:,5:reset," /* an attribute without a name */
+#define WEIR_EXCEPTION_STORED_MAX (WEIR_EXCEPTION_KEY_MAX + sizeof(WEIR_EXCEPTION_RESET_PAIR) - 1)
 
 /* Written to the store as numbers: never renumber. A later weir may write others. */
 enum weir_exception_kind {
     WEIR_EXCEPTION_BAN = 1,   /* refuses everything, until `until_ns` */
     WEIR_EXCEPTION_UNBAN = 2, /* ends whatever held for the key */
     WEIR_EXCEPTION_LEVEL = 3, /* it has a level of its limit, until `until_ns` */
+    WEIR_EXCEPTION_RESET = 4, /* it is counted at the counter of this change (weir_exception_mark), for good */
 };
-const char *weir_exception_kind_name(enum weir_exception_kind kind); /* "ban", "unban", "level"; "unknown" */
+const char *weir_exception_kind_name(enum weir_exception_kind kind); /* "ban", "unban", "level", "reset"; "unknown" */
+
+/* What a reset's key is counted under, at least 2: of the change's id and not of its number, for a store that went back
+ * to a backup gives a number again, and one that was moved gives others. */
+uint64_t weir_exception_mark(const uint8_t change[WEIR_RULE_CHANGE_SIZE]);
 
 /* ---- a key, as it is stored: name and value of each attribute, "4:user,3:ada," ---- */
 
@@ -48,7 +59,7 @@ struct weir_exception_change {
     const char *limit;                     /* its name */
     const char *level;                     /* LEVEL: its name. Else NULL */
     struct weir_slice key;
-    uint64_t until_ns;            /* wall; 0: for good. Of an unban 0. At most 2^63 - 1 */
+    uint64_t until_ns;            /* wall; 0: for good. Of an unban and a reset 0. At most 2^63 - 1 */
     uint64_t wall_ns;             /* at most 2^63 - 1 */
     const char *author, *comment; /* as weir_rule_change */
 };
@@ -69,7 +80,7 @@ struct weir_exception_query {
     uint64_t from;          /* number, itself included; newest_first: downwards, and 0 = the newest */
     uint64_t holding_at_ns; /* wall; only what holds then; 0: all changes */
     const char *limit;      /* NULL: of all limits */
-    struct weir_slice key;  /* with `limit`; data NULL: of all keys */
+    struct weir_slice key;  /* with `limit`; data NULL: of all keys. Its reset is one of its changes */
     size_t count_max;       /* 1 to WEIR_EXCEPTION_LIST_MAX */
 };
 
@@ -85,8 +96,8 @@ struct weir_exception {
     struct weir_slice key;
 };
 
+/* Both of a key as it is stored. The change of this id is this one, up to when it was asked for. */
 bool weir_exception_valid(const struct weir_exception *exception);
-/* The change of this id is this one, up to when it was asked for. */
 bool weir_exception_is_of(const struct weir_exception *exception, const struct weir_exception_change *change);
 
 /* False ends it. Where the call fails, some may have been taken. */

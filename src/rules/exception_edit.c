@@ -180,13 +180,22 @@ static int wrong_level(const struct weir_config_limit *limit, const char *level,
                              limit->name, level, size > 0 ? names : "none");
 }
 
-/* `level`: it must have that, too; NULL: nothing is asked. */
-static int key_in(const struct weir_config *config, const struct weir_exception_named *named, const char *level,
+/* What is asked of the limit, too. */
+struct need {
+    const char *level; /* it has this; NULL: nothing */
+    bool counts;       /* it does not give permits, which are given back, and are no counter that could be fresh */
+};
+
+static int key_in(const struct weir_config *config, const struct weir_exception_named *named, const struct need *need,
                   bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
     const struct weir_config_limit *limit = limit_of(config, named->limit);
-    if (limit && level && !has_level(limit, level))
-        return wrong_level(limit, level, ret_fault);
+    if (limit && need->level && !has_level(limit, need->level))
+        return wrong_level(limit, need->level, ret_fault);
+    if (limit && need->counts && limit->spec.algorithm == WEIR_CONCURRENCY)
+        return weir_fault_format(
+            ret_fault, WEIR_EINVAL, "limit",
+            "\"%.60s\" gives permits, which are not reset: they are given back, or their lease ends", limit->name);
     if (limit)
         return key_of(limit, named, ret_key, ret_fault);
     return lenient ? key_as_named(named, ret_key, ret_fault)
@@ -223,19 +232,20 @@ static int version_read(const struct weir_rule_editor *editor, uint64_t *number,
 }
 
 static int key_of_version(const struct weir_rule_editor *editor, uint64_t *number,
-                          const struct weir_exception_named *named, const char *level, bool lenient,
+                          const struct weir_exception_named *named, const struct need *need, bool lenient,
                           struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
     struct weir_config *config = NULL;
     int error = version_read(editor, number, &config, ret_fault);
     if (!error)
-        error = key_in(config, named, level, lenient && config->rule_nodes_count == 0, ret_key, ret_fault);
+        error = key_in(config, named, need, lenient && config->rule_nodes_count == 0, ret_key, ret_fault);
     weir_config_destroy(config);
     return error;
 }
 
-static int find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named, const char *level,
-                    bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+static int find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                    const struct need *need, bool lenient, struct weir_exception_key *ret_key,
+                    struct weir_fault *ret_fault)
 {
     struct weir_rule_head head;
     struct weir_fault before;
@@ -243,9 +253,9 @@ static int find_key(const struct weir_rule_editor *editor, const struct weir_exc
     if (error)
         return error;
     uint64_t number = head.number;
-    error = key_of_version(editor, &number, named, level, lenient, ret_key, ret_fault);
+    error = key_of_version(editor, &number, named, need, lenient, ret_key, ret_fault);
     for (unsigned back = 0; error && number > 0 && back < BACK_MAX; back++)
-        if (key_of_version(editor, &number, named, level, lenient, ret_key, &before) == 0)
+        if (key_of_version(editor, &number, named, need, lenient, ret_key, &before) == 0)
             error = 0; /* what the newest one lacks is told, if all do */
     return error;
 }
@@ -253,7 +263,8 @@ static int find_key(const struct weir_rule_editor *editor, const struct weir_exc
 int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
                             bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
-    return find_key(editor, named, NULL, lenient, ret_key, ret_fault);
+    const struct need none = { NULL, false };
+    return find_key(editor, named, &none, lenient, ret_key, ret_fault);
 }
 
 /* ---- changing ---- */
@@ -292,6 +303,7 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
                                             .wall_ns = edit->wall_ns,
                                             .author = edit->author,
                                             .comment = edit->comment };
+    const struct need need = { edit->level, edit->kind == WEIR_EXCEPTION_RESET };
     if (weir_rule_change_id(change.change) != 0)
         return weir_fault_format(ret_fault, WEIR_EIO, "", "no random bytes");
     int error = weir_exception_check(&change, ret_fault); /* before the store is asked for its rules */
@@ -299,7 +311,7 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
     if (!error && !key)
         error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (!error)
-        error = find_key(editor, edit->named, edit->level, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
+        error = find_key(editor, edit->named, &need, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
     if (!error) {
         change.key = (struct weir_slice){ key->bytes, key->size };
         error = except(editor, &change, ret_number, ret_fault);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bans, levels and their ends as people make them, and the log of them as JSON: the limit, its key and the level are
- * judged by the newest version of the rules, values are brought to the form in which they are counted, and where nobody
- * answers the store is asked again with the change's own id. `weir rules ban` (cli/exceptions.c) and POST /v1/rules/ban
- * (serve/exceptions_answer.c) do it by this.
+ * Bans, levels, their ends and resets as people make them, and the log of them as JSON: the limit, its key and the
+ * level are judged by the newest version of the rules, values are brought to the form in which they are counted, and
+ * where nobody answers the store is asked again with the change's own id. `weir rules ban` (cli/exceptions.c) and POST
+ * /v1/rules/ban (serve/exceptions_answer.c) do it by this.
  *
  * Thread rule: as rules/editor.h. */
 #pragma once
@@ -43,8 +43,9 @@ struct weir_exception_edit {
     uint64_t until_ns, wall_ns;
     const char *author, *comment;
 };
-/* *ret_number: of the change. WEIR_ENOENT with field "level": the newest version's limit has none of this name. Errors
- * as weir_exception_find_key and weir_rule_store_except. */
+/* *ret_number: of the change. WEIR_ENOENT with field "level": the newest version's limit has none of this name.
+ * WEIR_EINVAL with field "limit": a RESET, and it gives permits. Errors as weir_exception_find_key and
+ * weir_rule_store_except. */
 int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
                        uint64_t *ret_number, struct weir_fault *ret_fault);
 

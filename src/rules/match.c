@@ -4,9 +4,12 @@
  * that these open (paths.c), keep the best entry of each limit, make a charge of each with cost and key. The verdict on
  * the charges is the limiter's or the engine's. Called for requests by serve/decide.c and serve/resp_check.c. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/fault_format.h"
+#include "base/siphash.h"
 #include "rules/compiled.h"
 #include "rules/number.h"
 #include "rules/request.h"
@@ -379,7 +382,7 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
     return error;
 }
 
-/* ---- levels ---- */
+/* ---- exceptions ---- */
 
 static void charge_remove(struct weir_match *match, size_t at)
 {
@@ -415,6 +418,29 @@ bool weir_match_level(struct weir_match *match, size_t at, const struct weir_rul
     match->rules[at] = level; /* the key is the limit's */
     match->charges[at].limit = level->id;
     return true;
+}
+
+/* The same on every node, for what was mixed is. */
+static uint64_t mixed(const uint64_t *hash, size_t count, uint64_t mark, uint64_t purpose)
+{
+    const struct weir_sip_key key = { mark, purpose };
+    uint8_t bytes[2 * sizeof(*hash)];
+    for (size_t i = 0; i < count; i++)
+        weir_little_put(bytes + i * sizeof(*hash), hash[i], sizeof(*hash));
+    return weir_siphash(&key, bytes, count * sizeof(*hash));
+}
+
+/* The tag stays, so that keys of one tag still lie on one server; and the phase, for windows begin when they did. */
+void weir_match_reset(struct weir_match *match, size_t at, uint64_t mark)
+{
+    if (match->rules[at]->limit.remote) {
+        struct weir_remote_key *key = &match->remote_keys[at];
+        const uint64_t id[2] = { mixed(key->id, 2, mark, 0), mixed(key->id, 2, mark, 1) };
+        memcpy(key->id, id, sizeof(id));
+    } else {
+        struct weir_key *key = &match->charges[at].key;
+        key->hash = mixed(&key->hash, 1, mark, 0);
+    }
 }
 
 int weir_match_level_on(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,

@@ -135,6 +135,10 @@ int weir_match_level_on(const struct weir_rules *rules, const struct weir_attrib
                         uint64_t cost, const struct weir_rule *level, struct weir_match *match,
                         struct weir_fault *ret_fault);
 
+/* An exception says that the key of charge number `at` was reset: from now on it is counted at another counter, which
+ * `mark` says, the same on every node. */
+void weir_match_reset(struct weir_match *match, size_t at, uint64_t mark);
+
 /* The values of a request's key under one limit, as they are counted: addresses in their canonical form, and cut; of an
  * attribute that the request lacks, of size WEIR_VALUE_ABSENT. They point into `attributes` or into the value itself,
  * which must not be copied. The request is one that matched. */

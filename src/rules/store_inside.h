@@ -36,7 +36,7 @@ struct weir_rule_notes {
 struct weir_exception_select {
     struct weir_exception_query query;
     bool one_key;
-    uint8_t digest[WEIR_EXCEPTION_DIGEST_SIZE]; /* of it */
+    uint8_t digest[WEIR_EXCEPTION_DIGEST_SIZE], reset_digest[WEIR_EXCEPTION_DIGEST_SIZE]; /* of it, both */
     weir_exception_take *take;
     void *context;
 };

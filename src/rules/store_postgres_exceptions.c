@@ -109,7 +109,7 @@ static int look_again(struct weir_rule_postgres *postgres, int error, uint64_t d
 
 struct texts {
     char limit[WEIR_LIMIT_NAME_MAX + 1], author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
-    char key[WEIR_EXCEPTION_KEY_MAX + 1], level[WEIR_LEVEL_NAME_MAX + 1];
+    char key[WEIR_EXCEPTION_STORED_MAX + 1], level[WEIR_LEVEL_NAME_MAX + 1];
 };
 
 /* At most room - 1 bytes, and a NUL behind them. */

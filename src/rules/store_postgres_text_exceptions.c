@@ -88,8 +88,11 @@ void weir_rule_sql_exceptions(struct weir_pg_text *text, const char *table, cons
     const struct weir_exception_query *query = &select->query;
     weir_pg_text_add(text, "; SELECT " COLUMNS " FROM @_exceptions AS e WHERE number ", table);
     add_number(text, query->newest_first ? "<= " : ">= ", query->from);
-    if (select->one_key)
-        add_bytes(text, " AND digest = ", select->digest, sizeof select->digest);
+    if (select->one_key) {
+        add_bytes(text, " AND digest IN (", select->digest, sizeof select->digest);
+        add_bytes(text, ", ", select->reset_digest, sizeof select->reset_digest);
+        add(text, ")");
+    }
     if (query->limit)
         add_bytes(text, " AND limit_name = ", query->limit, strlen(query->limit));
     if (query->holding_at_ns > 0) {

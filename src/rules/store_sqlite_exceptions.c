@@ -117,7 +117,7 @@ static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_except
     char sql[640];
     (void)snprintf(
         sql, sizeof sql, "SELECT " COLUMNS "%s FROM exceptions AS e WHERE number %s ?3%s%s%s%s LIMIT ?5",
-        level ? LEVEL : NO_LEVEL, query->newest_first ? "<=" : ">=", select->one_key ? " AND digest = ?2" : "",
+        level ? LEVEL : NO_LEVEL, query->newest_first ? "<=" : ">=", select->one_key ? " AND digest IN (?2, ?6)" : "",
         query->limit ? " AND limit_name = ?4" : "", query->holding_at_ns > 0 ? " AND " HOLDS " AND " IS_NEWEST : "",
         query->newest_first ? " ORDER BY number DESC" : " ORDER BY number");
     int error = weir_rule_sqlite_prepare(sqlite, sql, &row, ret_fault), step = SQLITE_DONE;
@@ -128,6 +128,7 @@ static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_except
     (void)sqlite3_bind_int64(row, 3, (int64_t)query->from);
     (void)sqlite3_bind_text(row, 4, query->limit, -1, SQLITE_STATIC);
     (void)sqlite3_bind_int64(row, 5, (int64_t)query->count_max);
+    (void)sqlite3_bind_blob(row, 6, select->reset_digest, sizeof select->reset_digest, SQLITE_STATIC);
     bool more = true;
     while (more && (step = sqlite3_step(row)) == SQLITE_ROW) {
         struct weir_exception exception;

@@ -9,17 +9,16 @@
 #include "base/checked.h"
 #include "serve/refused.h"
 
-/* What holds for a key, that of the request under the limit of `rule`. False: nothing; also where an attribute is
- * absent, for such keys have no exceptions. */
-static bool find(const struct weir_loop *loop, const struct weir_question *question, uint64_t wall_ns,
-                 const struct weir_rule *rule, struct weir_excepted *ret_excepted)
+/* Of the key of the request under the limit of `rule`, as exceptions have it. False: an attribute is absent, and such
+ * keys have none. */
+static bool hash_of(const struct weir_loop *loop, const struct weir_question *question, const struct weir_rule *rule,
+                    uint64_t *ret_hash)
 {
     struct weir_siphash_state state;
     struct weir_rules_key key;
     const struct weir_rules *rules = loop->setup->rules;
-    const struct weir_excepted_keys *keys = loop->common->excepted;
     weir_rules_key(rules, rule, question->attributes, question->count, &key);
-    weir_excepted_keys_hash_start(keys, rule->name, &state);
+    weir_excepted_keys_hash_start(loop->common->excepted, rule->name, &state);
     for (size_t i = 0; i < key.count; i++) {
         const char *name = weir_rules_key_name(rules, rule, i);
         if (key.values[i].size == WEIR_VALUE_ABSENT)
@@ -27,7 +26,17 @@ static bool find(const struct weir_loop *loop, const struct weir_question *quest
         weir_excepted_keys_hash_add(&state, (struct weir_slice){ name, strlen(name) });
         weir_excepted_keys_hash_add(&state, key.values[i]);
     }
-    return weir_excepted_keys_find(keys, weir_excepted_keys_hash_end(&state), wall_ns, ret_excepted);
+    *ret_hash = weir_excepted_keys_hash_end(&state);
+    return true;
+}
+
+/* A key that was reset counts where it counts since. Permits are given back, and not reset: a limit may have become one
+ * of them after the reset. */
+static void count_anew(const struct weir_loop *loop, struct weir_match *match, size_t at, uint64_t hash)
+{
+    const uint64_t mark = weir_excepted_keys_mark(loop->common->excepted, hash);
+    if (mark > 0 && match->rules[at]->limit.spec.algorithm != WEIR_CONCURRENCY)
+        weir_match_reset(match, at, mark);
 }
 
 /* NULL: the limit has no such level (any more), and the exception does nothing. */
@@ -44,12 +53,19 @@ static int turn_on(struct weir_loop *loop, const struct weir_question *question,
                    const struct weir_rule *off, struct weir_match *match, struct weir_fault *ret_fault)
 {
     struct weir_excepted excepted;
-    const struct weir_rule *level = find(loop, question, wall_ns, off, &excepted) && excepted.level
+    uint64_t hash;
+    const struct weir_rule *level = hash_of(loop, question, off, &hash) &&
+                                            weir_excepted_keys_find(loop->common->excepted, hash, wall_ns, &excepted) &&
+                                            excepted.level
                                         ? level_of(loop, off, excepted.level)
                                         : NULL;
-    return level ? weir_match_level_on(loop->setup->rules, question->attributes, question->count, question->cost, level,
-                                       match, ret_fault)
-                 : 0;
+    int error = level ? weir_match_level_on(loop->setup->rules, question->attributes, question->count, question->cost,
+                                            level, match, ret_fault)
+                      : 0;
+    for (size_t i = 0; level && !error && i < match->count; i++)
+        if (match->rules[i] == level)
+            count_anew(loop, match, i, hash);
+    return error;
 }
 
 int weir_excepted_match(struct weir_loop *loop, const struct weir_question *question, uint64_t wall_ns,
@@ -62,7 +78,11 @@ int weir_excepted_match(struct weir_loop *loop, const struct weir_question *ques
     for (size_t i = 0; i < match->count;) {
         const struct weir_rule *rule = match->rules[i], *level;
         struct weir_excepted excepted;
-        if (!find(loop, question, wall_ns, rule, &excepted)) {
+        uint64_t hash;
+        const bool whole = hash_of(loop, question, rule, &hash);
+        if (whole)
+            count_anew(loop, match, i, hash);
+        if (!whole || !weir_excepted_keys_find(loop->common->excepted, hash, wall_ns, &excepted)) {
             i++;
         } else if (excepted.level) {
             level = level_of(loop, rule, excepted.level);

@@ -33,13 +33,26 @@ struct page {
     bool no_memory;
 };
 
+/* Whatever else holds for the key holds on. */
+static void reset(struct page *page, uint64_t hash, const struct weir_exception *exception)
+{
+    struct weir_exception_follower *follower = page->follower;
+    int error = weir_excepted_keys_reset(follower->keys, hash, weir_exception_mark(exception->change), page->wall_ns);
+    follower->over += error == WEIR_ELIMIT;
+    page->no_memory = error == WEIR_ENOMEM;
+}
+
 static void put(struct page *page, const struct weir_exception *exception)
 {
     struct weir_exception_follower *follower = page->follower;
     const uint64_t hash = weir_excepted_keys_hash(follower->keys, exception->limit, exception->key);
+    if (exception->kind == WEIR_EXCEPTION_RESET) {
+        reset(page, hash, exception);
+        return;
+    }
     const bool ended = exception->until_ns > 0 && weir_add_sat(exception->until_ns, ENDED_NS) <= page->wall_ns;
     const bool level = exception->kind == WEIR_EXCEPTION_LEVEL;
-    follower->unknown += exception->kind > WEIR_EXCEPTION_LEVEL;
+    follower->unknown += exception->kind > WEIR_EXCEPTION_RESET;
     if ((exception->kind != WEIR_EXCEPTION_BAN && !level) || ended) {
         weir_excepted_keys_remove(follower->keys, hash);
         return;

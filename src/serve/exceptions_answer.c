@@ -42,12 +42,18 @@ static int read_key(const struct weir_rules_question *question, json_t **ret_obj
     return name_key(*ret_object, named, ret_fault);
 }
 
+static enum weir_exception_kind kind_of(enum weir_rules_call call)
+{
+    return call == WEIR_RULES_BAN     ? WEIR_EXCEPTION_BAN
+           : call == WEIR_RULES_LEVEL ? WEIR_EXCEPTION_LEVEL
+           : call == WEIR_RULES_RESET ? WEIR_EXCEPTION_RESET
+                                      : WEIR_EXCEPTION_UNBAN;
+}
+
 static int change(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
                   const struct weir_exception_named *named, json_t **ret_json, struct weir_fault *ret_fault)
 {
-    struct weir_exception_edit edit = { .kind = question->call == WEIR_RULES_BAN     ? WEIR_EXCEPTION_BAN
-                                                : question->call == WEIR_RULES_LEVEL ? WEIR_EXCEPTION_LEVEL
-                                                                                     : WEIR_EXCEPTION_UNBAN,
+    struct weir_exception_edit edit = { .kind = kind_of(question->call),
                                         .named = named,
                                         .level = question->call == WEIR_RULES_LEVEL ? question->level : NULL,
                                         .wall_ns = question->wall_ns,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What /v1/rules/exceptions, ban, level and unban ask the store of rules (docs/http.md): the body of the answer, or an
- * error with its fault. Thread rule: as serve/rules_answer.h, a part of which it is. */
+ * What /v1/rules/exceptions, ban, level, reset and unban ask the store of rules (docs/http.md): the body of the answer,
+ * or an error with its fault. Thread rule: as serve/rules_answer.h, a part of which it is. */
 #pragma once
 
 #include <jansson.h>

@@ -138,6 +138,7 @@ static void see_exceptions(struct weir_follower *follower)
     follower->view.exceptions_change = exceptions->number;
     follower->view.exceptions_count = weir_excepted_keys_count(exceptions->keys);
     follower->view.exceptions_levels = weir_excepted_keys_levels(exceptions->keys);
+    follower->view.exceptions_resets = weir_excepted_keys_resets(exceptions->keys);
     follower->view.exceptions_damaged = exceptions->damaged;
     follower->view.exceptions_unknown = exceptions->unknown;
     follower->view.exceptions_over = exceptions->over;
@@ -341,7 +342,7 @@ static void keep_exceptions(struct weir_follower *follower)
         return;
     int error = weir_exception_follower_keep(exceptions, follower->exceptions_kept, &fault);
     exceptions->changed = error != 0;
-    if (error || weir_excepted_keys_count(exceptions->keys) > MANY)
+    if (error || weir_excepted_keys_count(exceptions->keys) + weir_excepted_keys_resets(exceptions->keys) > MANY)
         follower->exceptions_after_ns = uv_hrtime() + AGAIN_NS;
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_unkept = error != 0;

@@ -80,9 +80,10 @@ struct weir_follower_view {
     bool tell_failing;       /* the store cannot be told what is in force here; `tell_fault` says why */
     bool exceptions_failing; /* they cannot be read; `exceptions_fault` says why */
     bool exceptions_unkept;  /* they cannot be kept here; `exceptions_keep_fault` says why */
-    uint64_t exceptions_change;  /* the newest that was read */
-    uint64_t exceptions_count;   /* that hold; some may have ended */
-    uint64_t exceptions_levels;  /* of them */
+    uint64_t exceptions_change; /* the newest that was read */
+    uint64_t exceptions_count;  /* bans and levels that hold; some may have ended */
+    uint64_t exceptions_levels; /* of them */
+    uint64_t exceptions_resets;
     uint64_t exceptions_damaged; /* changes that nobody can read */
     uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
     uint64_t exceptions_over;    /* for which there was no room */

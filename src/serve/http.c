@@ -147,6 +147,7 @@ static const struct route {
     { "/v1/rules/exceptions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_exceptions },
     { "/v1/rules/ban", POST, WEIR_RIGHT_ADMIN, weir_http_rules_ban },
     { "/v1/rules/level", POST, WEIR_RIGHT_ADMIN, weir_http_rules_level },
+    { "/v1/rules/reset", POST, WEIR_RIGHT_ADMIN, weir_http_rules_reset },
     { "/v1/rules/unban", POST, WEIR_RIGHT_ADMIN, weir_http_rules_unban },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
@@ -276,7 +277,7 @@ static void answer(struct weir_http_call *call)
             "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
             "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, "
             "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
-            "level and unban, /healthz, /readyz, "
+            "level, reset and unban, /healthz, /readyz, "
             "/metrics");
 }
 

@@ -164,6 +164,7 @@ void weir_http_rules_drop(struct weir_http_session *session); /* the connection 
 void weir_http_rules_exceptions(struct weir_http_call *call);
 void weir_http_rules_level(struct weir_http_call *call);
 void weir_http_rules_ban(struct weir_http_call *call);
+void weir_http_rules_reset(struct weir_http_call *call);
 void weir_http_rules_unban(struct weir_http_call *call);
 struct weir_rules_question; /* serve/rules_answer.h */
 /* Asks the store and leaves the call; or, where the question was wrong, says so. */

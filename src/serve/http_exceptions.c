@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/rules/exceptions, /v1/rules/ban, /v1/rules/level and /v1/rules/unban: reads the question; http_rules.c has it
- * asked. Called by http.c, for callers with the right to it. */
+ * /v1/rules/exceptions, ban, level, reset and unban: reads the question; http_rules.c has it asked. Called by http.c,
+ * for callers with the right to it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +24,9 @@ static void change(struct weir_http_call *call, enum weir_rules_call what)
                                          { "comment", comment, sizeof(comment), false },
                                          { "until", question.until, sizeof(question.until), false },
                                          { "level", question.level, sizeof(question.level), false } };
-    const size_t last = sizeof(fields) / sizeof(fields[0]); /* a ban has no level, an unban no end either */
-    const size_t count = last - (what != WEIR_RULES_LEVEL) - (what == WEIR_RULES_UNBAN);
+    const size_t last = sizeof(fields) / sizeof(fields[0]); /* a ban has no level, the others no end either */
+    const bool ends = what == WEIR_RULES_BAN || what == WEIR_RULES_LEVEL;
+    const size_t count = last - (what != WEIR_RULES_LEVEL) - !ends;
     int error = weir_query_read(call->request->query, fields, count, &fault);
     if (!error && !question.limit[0])
         error = weir_fault_format(&fault, WEIR_EINVAL, "limit", "must be the name of a limit");
@@ -48,6 +49,11 @@ void weir_http_rules_ban(struct weir_http_call *call)
 void weir_http_rules_level(struct weir_http_call *call)
 {
     change(call, WEIR_RULES_LEVEL);
+}
+
+void weir_http_rules_reset(struct weir_http_call *call)
+{
+    change(call, WEIR_RULES_RESET);
 }
 
 void weir_http_rules_unban(struct weir_http_call *call)

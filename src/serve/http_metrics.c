@@ -146,12 +146,15 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
         weir_prometheus_seconds(out, "weir_rules_delay_seconds", no_label, view.delay_ns);
     }
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
-    weir_prometheus_metric(out, "weir_exceptions", "gauge",
-                           "Keys that are banned, or have a level of their limit; some may have ended.");
+    weir_prometheus_metric(
+        out, "weir_exceptions", "gauge",
+        "Keys that are banned, or have a level of their limit (some may have ended); or were reset.");
     weir_prometheus_sample(out, "weir_exceptions", (struct weir_label){ "kind", "ban" }, no_label,
                            weir_sub_sat(view.exceptions_count, view.exceptions_levels));
     weir_prometheus_sample(out, "weir_exceptions", (struct weir_label){ "kind", "level" }, no_label,
                            view.exceptions_levels);
+    weir_prometheus_sample(out, "weir_exceptions", (struct weir_label){ "kind", "reset" }, no_label,
+                           view.exceptions_resets);
     one(out, "weir_exceptions_change", "gauge", "The newest change of exceptions that this node has read.",
         view.exceptions_change);
     one(out, "weir_exceptions_failing", "gauge", "1 while exceptions cannot be read from the store of rules.",

@@ -258,6 +258,7 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
     case WEIR_RULES_EXCEPTIONS:
     case WEIR_RULES_BAN:
     case WEIR_RULES_LEVEL:
+    case WEIR_RULES_RESET:
     case WEIR_RULES_UNBAN:
         return ask_exceptions(editor, question, answer, fault);
     case WEIR_RULES_PUT:

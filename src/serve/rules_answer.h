@@ -22,6 +22,7 @@ enum weir_rules_call {
     WEIR_RULES_EXCEPTIONS,
     WEIR_RULES_BAN,
     WEIR_RULES_LEVEL,
+    WEIR_RULES_RESET,
     WEIR_RULES_UNBAN,
 };
 

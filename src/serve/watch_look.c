@@ -344,14 +344,15 @@ static void look_at_tracer(struct weir_watch *watch, struct weir_tracer *tracer)
 /* Who is banned or has a level. */
 static void look_at_exceptions(struct weir_watch *watch, const struct weir_follower_view *view)
 {
-    weir_watch_state(
-        watch, ALONE("exceptions"), view->exceptions_failing, !view->exceptions_failing,
-        view->exceptions_failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
-        view->exceptions_failing ? "exceptions_lost" : "exceptions_back",
-        view->exceptions_failing ? "exceptions cannot be read from the store of rules, %" PRIu64
-                                   " exceptions go on, up to change %" PRIu64 ": %s"
-                                 : "exceptions are read again; %" PRIu64 " of them, up to change %" PRIu64 "%s",
-        view->exceptions_count, view->exceptions_change, view->exceptions_failing ? view->exceptions_fault : "");
+    weir_watch_state(watch, ALONE("exceptions"), view->exceptions_failing, !view->exceptions_failing,
+                     view->exceptions_failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                     view->exceptions_failing ? "exceptions_lost" : "exceptions_back",
+                     view->exceptions_failing ? "exceptions cannot be read from the store of rules, %" PRIu64
+                                                " exceptions go on, up to change %" PRIu64 ": %s"
+                                              : "exceptions are read again; %" PRIu64 " of them, up to change %" PRIu64
+                                                "%s",
+                     view->exceptions_count + view->exceptions_resets, view->exceptions_change,
+                     view->exceptions_failing ? view->exceptions_fault : "");
     weir_watch_state(watch, ALONE("exceptions_kept"), view->exceptions_unkept, !view->exceptions_unkept,
                      view->exceptions_unkept ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
                      view->exceptions_unkept ? "exceptions_unkept" : "exceptions_kept", "%s%s",

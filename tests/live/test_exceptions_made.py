@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""weir rules ban, level, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
+"""weir rules ban, level, reset, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
 import json
 import subprocess
 import unittest
@@ -15,7 +15,8 @@ from weir_server import BUILD, Weir
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
          '  - { name: one, rate: 5/s, match: { route: /one } }\n'
          '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n'
-         '  - { name: high, rate: 10/day, key: [user], match: { route: /h }, levels: { plus: { rate: 20/day }, low: { burst: 1 } } }\n')
+         '  - { name: high, rate: 10/day, key: [user], match: { route: /h }, levels: { plus: { rate: 20/day }, low: { burst: 1 } } }\n'
+         '  - { name: slots, rate: 3, algorithm: concurrency, lease: 1min, key: [user], match: { route: /s } }\n')
 FAR = '2099-12-31T23:00:00Z'
 
 
@@ -31,7 +32,7 @@ class ByHand(Base):
         return json.loads(self.run_verb('exceptions', '--json', *arguments))
 
     def test_who_when_why_and_until_when(self):
-        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned or has a level\n')
+        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned, has a level or was reset\n')
         self.assertEqual(self.change('ban', 'api', 'user=ada', comment='too fast'),
                          'change 1: api user=ada is banned for good\n')
         self.assertEqual(self.change('ban', '--until', FAR, '--author', 'ada', 'api', 'user=bob'),
@@ -74,6 +75,45 @@ class ByHand(Base):
             with self.subTest(arguments):
                 self.assertIn(why, self.change('level', *arguments, code=2))
 
+    def test_resets(self):
+        self.change('ban', 'api', 'user=ada')
+        self.assertEqual(self.change('reset', 'api', 'user=ada', comment='our mistake'), 'change 2: api user=ada is fresh\n')
+        self.assertEqual(self.change('reset', 'two', 'ip=2001:DB8::1', 'user=ada'), 'change 3: two ip=2001:DB8::1 user=ada is fresh\n')
+        self.assertEqual([(one['change'], one['what'], one['key'], one['until'], one['comment']) for one in self.exceptions()],
+                         [(3, 'reset', {'user': 'ada', 'ip': '2001:db8::'}, None, 'why'),
+                          (2, 'reset', {'user': 'ada'}, None, 'our mistake'), (1, 'ban', {'user': 'ada'}, None, 'why')])
+        self.assertRegex(self.run_verb('exceptions'), 'grace  reset  api user=ada\n  why:   our mistake')
+        self.change('unban', 'api', 'user=ada')
+        self.assertIn('nothing holds', self.change('unban', 'api', 'user=ada', code=1))  # a reset is not ended
+        self.change('reset', 'api', 'user=ada')
+        self.assertEqual([one['change'] for one in self.exceptions('api', 'user=ada')], [5])
+        self.assertEqual([one['change'] for one in self.exceptions('--all', 'api', 'user=ada')], [5, 4, 2, 1])
+        for arguments, why in ((('slots', 'user=ada'), 'gives permits, which are not reset'), (('nolimit', 'user=ada'), 'has no limit'),
+                               (('api',), 'the whole key'), (('--for', '1s', 'api', 'user=ada'), "are a ban's"),
+                               (('--until', FAR, 'api', 'user=ada'), "are a ban's"), ((), 'which limit')):
+            with self.subTest(arguments):
+                self.assertIn(why, self.change('reset', *arguments, code=2))
+        self.assertEqual(len(self.exceptions('--all')), 5)
+
+    def test_explain_tells_of_a_reset(self):
+        self.change('reset', 'high', 'user=ada', comment='our mistake')
+        self.change('level', 'high', 'plus', 'user=ada')
+        self.change('reset', 'api', 'user=ada')
+        told = self.explain('user=ada', 'route=/h')
+        self.assertEqual((told['high']['exception']['what'], told['high']['capacity']), ('level', 20))
+        reset = told['high']['reset']
+        self.assertRegex(reset.pop('when'), r'^20..-..-..T..:..:..\.\d+Z$')
+        self.assertEqual(reset, {'what': 'reset', 'change': 1, 'idle': False, 'author': 'grace', 'comment': 'our mistake'})
+        self.assertNotIn('exception', told['api'])
+        self.assertNotIn('reset', told['shy'])
+        text = self.explain('user=ada', 'route=/h', json_too=False)
+        self.assertRegex(text, r'level plus for good \(change 2.*\n +reset 20.*Z \(change 1 by grace: our mistake\)')
+        self.assertNotIn('reset', self.explain('user=bob', 'route=/h', json_too=False))
+        self.apply(RULES.replace('{ name: api, rate: 10/day,', '{ name: api, rate: 10, algorithm: concurrency, lease: 1min,'),
+                   '--from', '1')
+        self.assertTrue(self.explain('user=ada', 'route=/h')['api']['reset']['idle'])
+        self.assertIn('does nothing: the limit gives permits', self.explain('user=ada', 'route=/h', json_too=False))
+
     def explain(self, *attributes, json_too=True):
         told = subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config),
                                *(['--json'] if json_too else []), *attributes], capture_output=True, encoding='utf-8',
@@ -92,7 +132,7 @@ class ByHand(Base):
         self.assertEqual([told[name]['exception']['idle'] for name in ('api', 'shy')], [False, True])
         self.assertIsNone(told['api']['exception']['until'])
         text = self.explain('user=ada', 'route=/h', json_too=False)
-        self.assertRegex(text, r'high  applies: token_bucket 20/day burst 20 \(level plus, line 6\)\n'
+        self.assertRegex(text, r'high   applies: token_bucket 20/day burst 20 \(level plus, line 6\)\n'
                                r' +level plus until 2099-12-31T23:00:00.000Z \(change 1 by grace: has paid\)')
         self.assertIn('BANNED for good (change 2 by grace: too fast)', text)
         self.assertIn('which does nothing: the limit refuses nobody', text)
@@ -213,6 +253,24 @@ class OverHttp(Base):
             self.assertIn(why, said['detail'])
         self.assertEqual(self.post('ban', limit='high', level='plus')[0], 400)
 
+    def test_a_reset(self):
+        self.assertEqual([check(self.weir)[0] for _ in range(11)], 10 * [200] + [429])
+        self.assertEqual(self.post('reset', author='ada')[::2], (200, {'change': 1}))
+        wait_for(lambda: check(self.weir)[0] == 200, 'the reset', 60)
+        self.assertEqual(check(self.weir)[1]['limits'][0]['remaining'], 8)
+        told = ask(self.weir, 'GET', '/v1/rules/exceptions', limit='api', key='{"user":"ada"}')[2]['exceptions']
+        self.assertEqual([(one['what'], one['key'], one['until'], one['author']) for one in told],
+                         [('reset', {'user': 'ada'}, None, 'ada (deploy)')])
+        self.assertEqual(self.post('unban')[0], 404)
+        for why, status, arguments in (('gives permits', 400, {'limit': 'slots'}), ('not known', 400, {'until': '6hour'}),
+                                       ('not known', 400, {'level': 'plus'}), ('has no limit', 404, {'limit': 'nolimit'}),
+                                       ('whole key', 400, {'key': None}), ('comment', 400, {'comment': ''}),
+                                       ('whole key', 400, {'key': '{"user":"ada","":"reset"}'})):
+            answer, _, said = self.post('reset', **arguments)
+            self.assertEqual(answer, status, said)
+            self.assertIn(why, said['detail'])
+        self.assertNotEqual(self.post('unban', key='{"user":"ada","":"reset"}')[0], 200)  # as it lies in the store
+
     def test_of_several_bans_the_longest_is_told_and_none_is_charged(self):
         admitted = []
 
@@ -239,7 +297,7 @@ class OverHttp(Base):
 
     def test_rights(self):
         for token, status in ((OTHER, 403), (None, 401)):
-            for method, path in (('POST', 'ban'), ('POST', 'level'), ('POST', 'unban'), ('GET', 'exceptions')):
+            for method, path in (('POST', 'ban'), ('POST', 'level'), ('POST', 'reset'), ('POST', 'unban'), ('GET', 'exceptions')):
                 self.assertEqual(ask(self.weir, method, f'/v1/rules/{path}', token=token)[0], status, (path, token))
         self.assertEqual(ask(self.weir, 'GET', '/v1/rules/ban', token=ADMIN)[0], 405)
 

@@ -3,10 +3,14 @@
 """The log of exceptions per key in a real PostgreSQL: what is written, writers at once, who is killed, tables of others,
 rights, and a weir that does not know of it beside one that does."""
 import os
+import pathlib
+import re
+import time
 import unittest
 
 from rule_store_case import OneServer, url
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAMMERS = {'short': 10, 'soak': 400}.get(os.environ.get('WEIR_TEST_EFFORT'), 30)
 
 
@@ -58,6 +62,35 @@ class Exceptions(OneServer):
         self.assertEqual(other.ask('except', 'low', 'bob', 0, 1001, '-')['own'], 3)
         self.assertEqual(self.ban(other, 'ada')['own'], 4)
         self.assertEqual([row['level'] for row in self.all(drive)], ['', 'plus', 'low', ''])
+
+    def test_a_reset(self):
+        """Beside what else holds; and nothing is needed for it but what a ban needs."""
+        admin = self.drive()
+        admin.appended(0)
+        self.ban(admin, 'ada')
+        name = f's{self.table}'
+        self.server.sql(f'CREATE ROLE {name} LOGIN; GRANT SELECT ON {self.table}, {self.table}_meta, {self.table}_nodes, '
+                        f'{self.table}_exceptions TO {name}')
+        editor = self.store(url(self.server, user=name), self.table, mode='use')
+        self.expect(editor.ask('except', 'reset', 'ada', 0, 1001, '-'), 'EDOWN', 'permission denied')
+        self.server.sql(f'GRANT INSERT ON {self.table}_exceptions TO {name}')
+        answer = editor.ask('except', 'reset', 'ada', 0, 1001, '-')
+        self.assertEqual((answer['status'], answer['own']), ('OK', 2), answer)
+        again = editor.ask('except', 'reset', 'ada', 0, 1002, answer['change'])
+        self.assertEqual((again['status'], again['own']), ('OK', 2))
+        self.assertEqual(self.numbers(admin, at=1500), [1, 2])
+        self.assertEqual([(row['kind'], row['key'], row['until_ns']) for row in self.all(admin)],
+                         [(1, '4:user,3:ada,', 0), (4, '4:user,3:ada,', 0)])
+        self.assertEqual(self.server.sql(f"SELECT convert_from(key, 'UTF8') FROM {self.table}_exceptions WHERE number = 2"),
+                         '4:user,3:ada,0:,5:reset,')
+        self.assertEqual(admin.ask('except', 'unban', 'ada', 0, 1003, '-')['own'], 3)
+        self.assertEqual(self.numbers(admin, at=1500), [2])
+        self.expect(admin.ask('except', 'unban', 'ada', 0, 1004, '-'), 'ENOENT', field='key')
+        self.assertEqual(self.ban(admin, 'ada')['own'], 4)
+        admin.ask('bounds', 2, 100)
+        self.expect(admin.ask('except', 'reset', 'bob', 0, 1005, '-'), 'ELIMIT', 'a reset is one for good', field='exceptions')
+        self.assertEqual(admin.ask('except', 'reset', 'ada', 0, 1005, '-')['own'], 5)  # none more
+        self.assertEqual(self.server.sql(f'SELECT held FROM {self.table}_exceptions WHERE number = 5'), '2')
 
     def test_there_are_so_many_names_of_levels(self):
         drive = self.drive()
@@ -201,6 +234,22 @@ class Exceptions(OneServer):
         self.assertEqual(self.numbers(drive), [3, 4])
         self.assertEqual(self.numbers(drive, at=1500), [3, 4])
         self.assertEqual(self.ban(drive, 'eve')['own'], 5)
+
+    def test_old_resets_may_be_removed_by_hand(self):
+        """As docs/exceptions.md tells it."""
+        drive = self.drive()
+        drive.appended(0)
+        now = int(time.time() * 1e9)
+        for kind, user, days in (('reset', 'a', 50), ('ban', 'b', 50), ('reset', 'c', 30), ('reset', 'd', 60)):
+            self.assertEqual(drive.ask('except', kind, user, 0, now - days * 86400 * 10**9, '-')['status'], 'OK')
+        page = (ROOT / 'docs/exceptions.md').read_text(encoding='utf-8')
+        told = re.search(r'^DELETE FROM weir_rules_exceptions WHERE kind = 4.*?;$', page, re.MULTILINE | re.DOTALL)[0]
+        self.server.sql(told.replace('weir_rules_exceptions', f'{self.table}_exceptions'))
+        self.assertEqual(self.numbers(drive), [2, 3, 4])  # the newest of all stays, by which nodes know the log
+        drive.ask('bounds', 3, 100)
+        self.expect(self.ban(drive, 'eve', 0, now), 'ELIMIT', '3 hold', field='exceptions')
+        drive.ask('bounds', 4, 100)
+        self.assertEqual(self.ban(drive, 'eve', 0, now)['own'], 5)
 
 
 if __name__ == '__main__':

@@ -61,6 +61,7 @@ class Transfer(unittest.TestCase):
         self.verb('unban', config, '--comment', 'stopped', 'api', 'user=ada')
         self.verb('ban', config, '--comment', 'for good', 'api', 'user=бob\t')
         self.verb('level', config, '--comment', 'has paid', 'api', 'plus', 'user=eve')
+        self.verb('reset', config, '--comment', 'our mistake', 'api', 'user=eve')
         exported = self.folder / 'filled.jsonl'
         exported.write_text(self.verb('export', config), encoding='utf-8')
         return config, exported
@@ -70,7 +71,7 @@ class Transfer(unittest.TestCase):
         postgres = Postgres()
         self.addCleanup(postgres.stop)
         there = self.store('there', url(postgres))
-        said = '6 versions and 4 changes of exceptions'
+        said = '6 versions and 5 changes of exceptions'
         self.assertEqual(self.verb('import', there, '--dry-run', exported), f'good: {said}\n')
         self.assertEqual(self.run_verb('show', there).returncode, 2)
         self.assertEqual(self.verb('import', there, exported), f'stored: {said}\n')
@@ -86,7 +87,7 @@ class Transfer(unittest.TestCase):
         self.assertEqual(version(weir), 5)
         self.assertIn('30/day', self.verb('show', there, 5))
         self.assertEqual([(one['key'], one.get('level')) for one in json.loads(self.verb('exceptions', there, '--json'))],
-                         [({'user': 'eve'}, 'plus'), ({'user': 'бob\t'}, None)])
+                         [({'user': 'eve'}, None), ({'user': 'eve'}, 'plus'), ({'user': 'бob\t'}, None)])
 
     def test_a_rollback_to_a_rollback(self):
         """Its text stands in the line of the version that wrote it, two steps away."""

@@ -14,8 +14,8 @@
  *     told all|newest
  *     wait                              for another head than the last that was answered
  *     migrate TO
- *     except KIND USER UNTIL WALL CHANGE     bans (ban) or ends that (unban) the key user=USER of the limit api, or
- *                                            gives it a level (any other KIND is its name)
+ *     except KIND USER UNTIL WALL CHANGE     bans (ban), ends that (unban) or resets (reset) the key user=USER of
+ *                                            the limit api, or gives it a level (any other KIND is its name)
  *     exceptions FROM COUNT AT          those from number FROM on; AT not 0: that hold then
  *     heard NUMBER                      waits until there is one of this number, or a later one
  *     bounds EXCEPTIONS CHANGES         how many the store takes
@@ -277,10 +277,12 @@ static struct weir_exception_change exception_of(const char *kind, const char *u
 {
     size_t size = 0;
     const bool bans = strcmp(kind, "ban") == 0, ends = strcmp(kind, "unban") == 0;
-    struct weir_exception_change change = { .kind = ends   ? WEIR_EXCEPTION_UNBAN
-                                                    : bans ? WEIR_EXCEPTION_BAN
-                                                           : WEIR_EXCEPTION_LEVEL,
-                                            .level = bans || ends ? NULL : kind,
+    const bool resets = strcmp(kind, "reset") == 0;
+    struct weir_exception_change change = { .kind = ends     ? WEIR_EXCEPTION_UNBAN
+                                                    : bans   ? WEIR_EXCEPTION_BAN
+                                                    : resets ? WEIR_EXCEPTION_RESET
+                                                             : WEIR_EXCEPTION_LEVEL,
+                                            .level = bans || ends || resets ? NULL : kind,
                                             .limit = "api",
                                             .author = "ann",
                                             .comment = "be\xe2\x82\xac''\\cause" };

@@ -125,6 +125,68 @@ static void there_are_so_many_names_of_levels(void **state)
     weir_excepted_keys_destroy(keys);
 }
 
+static int reset(struct weir_excepted_keys *keys, uint64_t hash, uint64_t mark)
+{
+    return weir_excepted_keys_reset(keys, hash, mark, 1);
+}
+
+static void a_reset_lies_beside_what_else_holds(void **state)
+{
+    (void)state;
+    struct weir_excepted_keys *keys = make(10);
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), 0);
+    assert_int_equal(reset(keys, 5, UINT64_MAX), 0);
+    assert_true(weir_excepted_keys_any(keys));
+    assert_false(is_banned(keys, 5, 1));
+    assert_null(level_of(keys, 5, 1));
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), UINT64_MAX);
+    assert_int_equal(weir_excepted_keys_mark(keys, 6), 0);
+    assert_int_equal(ban(keys, 5, 100 * TICK, 1), 0);
+    assert_true(is_banned(keys, 5, 1));
+    assert_int_equal(reset(keys, 5, 2), 0); /* the newest */
+    assert_true(is_banned(keys, 5, 1));
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), 2);
+    assert_int_equal(weir_excepted_keys_put(keys, 5, "plus", 0, 1), 0);
+    weir_excepted_keys_remove(keys, 5);
+    weir_excepted_keys_remove(keys, 5);
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), 2); /* for good */
+    assert_true(weir_excepted_keys_any(keys));
+    assert_int_equal(weir_excepted_keys_resets(keys), 1);
+    assert_int_equal(weir_excepted_keys_count(keys), 0);
+    assert_int_equal(weir_excepted_keys_levels(keys), 0);
+    weir_excepted_keys_begin(keys); /* of a store that went back to a backup from before it */
+    assert_int_equal(ban(keys, 6, 0, 1), 0);
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), 2);
+    weir_excepted_keys_commit(keys);
+    assert_int_equal(weir_excepted_keys_mark(keys, 5), 0);
+    assert_int_equal(weir_excepted_keys_resets(keys), 0);
+    weir_excepted_keys_destroy(keys);
+}
+
+static void resets_share_the_room(void **state)
+{
+    (void)state;
+    struct weir_excepted_keys *keys = make(4);
+    assert_int_equal(ban(keys, 1, 100 * TICK, 1), 0);
+    assert_int_equal(ban(keys, 2, 0, 1), 0);
+    assert_int_equal(reset(keys, 1, 7), 0);
+    assert_int_equal(reset(keys, 3, 7), 0);
+    assert_int_equal(reset(keys, 4, 7), WEIR_ELIMIT);
+    assert_int_equal(weir_excepted_keys_mark(keys, 4), 0);
+    assert_int_equal(ban(keys, 4, 0, 1), WEIR_ELIMIT);
+    assert_int_equal(reset(keys, 3, 8), 0); /* is there: none more */
+    assert_int_equal(weir_excepted_keys_mark(keys, 3), 8);
+    assert_int_equal(ban(keys, 2, 0, 1), 0);
+    assert_int_equal(weir_excepted_keys_reset(keys, 4, 9, 100 * TICK), 0); /* what has ended makes room */
+    assert_int_equal(weir_excepted_keys_count(keys), 1);
+    assert_int_equal(weir_excepted_keys_resets(keys), 3);
+    assert_int_equal(weir_excepted_keys_reset(keys, 5, 9, 100 * TICK), WEIR_ELIMIT);
+    weir_excepted_keys_remove(keys, 2);
+    assert_int_equal(reset(keys, 5, 9), 0);
+    assert_int_equal(ban(keys, 2, 0, 1), WEIR_ELIMIT);
+    weir_excepted_keys_destroy(keys);
+}
+
 static void a_stored_key_and_its_parts_have_one_hash(void **state)
 {
     (void)state;
@@ -196,6 +258,7 @@ struct listed {
     int level;
 };
 static struct listed listed[KEYS], renewed[KEYS];
+static uint64_t marks[KEYS], renewed_marks[KEYS]; /* of resets */
 static const char *const names[] = { NULL, "plus", "low", "high" };
 
 static bool holds(const struct listed *one, uint64_t wall_ns)
@@ -209,6 +272,7 @@ static void expect_as_listed(const struct weir_excepted_keys *keys, uint64_t wal
         struct weir_excepted excepted = { .level = NULL };
         const bool found = weir_excepted_keys_find(keys, i * UINT64_C(0x9e3779b97f4a7c15), wall_ns, &excepted);
         assert_int_equal(found, holds(&listed[i], wall_ns));
+        assert_int_equal(weir_excepted_keys_mark(keys, i * UINT64_C(0x9e3779b97f4a7c15)), marks[i]);
         assert_int_equal(found && excepted.level, found && listed[i].level > 0);
         if (found && excepted.level)
             assert_string_equal(excepted.level, names[listed[i].level]);
@@ -228,8 +292,16 @@ static void expect_list(const struct weir_excepted_keys *keys, uint64_t wall_ns)
             if (excepted.level)
                 assert_string_equal(excepted.level, weir_excepted_keys_name(keys, list[i].level));
         }
-    for (size_t i = 0; i < KEYS; i++)
+    size_t resets = 0;
+    for (size_t i = 0; i < KEYS; i++) {
         holding += holds(&listed[i], wall_ns);
+        resets += marks[i] > 0;
+    }
+    assert_int_equal(weir_excepted_keys_resets(keys), resets);
+    uint64_t hash, mark;
+    for (at = 0; weir_excepted_keys_list_reset(keys, &at, &hash, &mark); resets--)
+        assert_int_equal(weir_excepted_keys_mark(keys, hash), mark);
+    assert_int_equal(resets, 0);
     assert_int_equal(whole, weir_excepted_keys_count(keys));
     assert_int_equal(levels, weir_excepted_keys_levels(keys));
     assert_true(whole >= holding);
@@ -239,16 +311,21 @@ static void random_changes_are_as_in_a_list(void **state)
 {
     (void)state;
     struct test_random random = { test_random_seed() };
-    struct weir_excepted_keys *keys = make(KEYS);
+    struct weir_excepted_keys *keys = make(2 * KEYS);
     const int rounds = (int)test_effort(4000, 40000, 400000);
     uint64_t wall_ns = 2 * HOUR;
     bool renewing = false;
     memset(listed, 0, sizeof listed);
+    memset(marks, 0, sizeof marks);
     for (int round = 0; round < rounds; round++) {
         struct listed *list = renewing ? renewed : listed;
         uint64_t i = test_random_below(&random, KEYS);
         uint64_t hash = i * UINT64_C(0x9e3779b97f4a7c15), what = test_random_below(&random, 1000);
-        if (what < 600) {
+        if (what < 200) {
+            uint64_t *own = renewing ? &renewed_marks[i] : &marks[i];
+            *own = test_random_u64(&random) | 2;
+            assert_int_equal(weir_excepted_keys_reset(keys, hash, *own, wall_ns), 0);
+        } else if (what < 700) {
             uint64_t until_ns = test_random_below(&random, 3) == 0 ? 0 : wall_ns + test_random_below(&random, HOUR);
             const int level = (int)test_random_below(&random, 4);
             assert_int_equal(weir_excepted_keys_put(keys, hash, names[level], until_ns, wall_ns), 0);
@@ -259,11 +336,13 @@ static void random_changes_are_as_in_a_list(void **state)
         } else if (!renewing) {
             weir_excepted_keys_begin(keys);
             memset(renewed, 0, sizeof renewed);
+            memset(renewed_marks, 0, sizeof renewed_marks);
             renewing = true;
         } else {
             if (what < 995) {
                 weir_excepted_keys_commit(keys);
                 memcpy(listed, renewed, sizeof listed);
+                memcpy(marks, renewed_marks, sizeof marks);
             } else {
                 weir_excepted_keys_abandon(keys);
             }
@@ -299,6 +378,8 @@ static void *asker_main(void *argument)
         const char *level = level_of(asker->keys, i * UINT64_C(0x9e3779b97f4a7c15), 1);
         asker->wrong += i % 3 ? !is_banned(asker->keys, i * UINT64_C(0x9e3779b97f4a7c15), 1)
                               : !level || strcmp(level, i % 2 ? "plus" : "low") != 0;
+        asker->wrong += weir_excepted_keys_mark(asker->keys, i * UINT64_C(0x9e3779b97f4a7c15)) != i + 2;
+        asker->wrong += weir_excepted_keys_mark(asker->keys, (1000000 + i) * UINT64_C(0x9e3779b97f4a7c15)) != 0;
         asker->wrong += is_banned(asker->keys, (1000000 + i) * UINT64_C(0x9e3779b97f4a7c15), 1);
     }
     return NULL;
@@ -306,6 +387,8 @@ static void *asker_main(void *argument)
 
 static void put_all(struct weir_excepted_keys *keys)
 {
+    for (uint64_t i = 0; i < 50; i++)
+        assert_int_equal(reset(keys, i * UINT64_C(0x9e3779b97f4a7c15), i + 2), 0);
     for (uint64_t i = 0; i < 50; i++)
         assert_int_equal(weir_excepted_keys_put(keys, i * UINT64_C(0x9e3779b97f4a7c15),
                                                 i % 3   ? NULL
@@ -329,7 +412,9 @@ static void who_asks_meanwhile_is_never_wrong(void **state)
     }
     for (int round = 0; round < rounds; round++) {
         for (uint64_t i = 100; i < 6000; i++) /* grows */
-            assert_int_equal(ban(keys, i * UINT64_C(0x9e3779b97f4a7c15), 0, 1), 0);
+            assert_int_equal(i % 2 ? ban(keys, i * UINT64_C(0x9e3779b97f4a7c15), 0, 1)
+                                   : reset(keys, i * UINT64_C(0x9e3779b97f4a7c15), i),
+                             0);
         put_all(keys);
         for (uint64_t i = 100; i < 6000; i++)
             weir_excepted_keys_remove(keys, i * UINT64_C(0x9e3779b97f4a7c15));
@@ -353,6 +438,8 @@ int main(void)
         cmocka_unit_test(a_ban_ends_when_it_says),
         cmocka_unit_test(a_key_has_a_ban_or_a_level),
         cmocka_unit_test(there_are_so_many_names_of_levels),
+        cmocka_unit_test(a_reset_lies_beside_what_else_holds),
+        cmocka_unit_test(resets_share_the_room),
         cmocka_unit_test(a_stored_key_and_its_parts_have_one_hash),
         cmocka_unit_test(at_the_bound_those_that_have_ended_make_room),
         cmocka_unit_test(a_million_take_less_than_64_bytes_each),

@@ -2,110 +2,10 @@
  *
  * The log of exceptions in a store of rules, in SQLite: what a change is, what holds, the bounds; and random changes
  * against a list in memory. */
-#include <sqlite3.h>
-
 #include "random.h"
-#include "rule_store_fixture.h"
+#include "rule_exceptions_fixture.h"
 
-#define CHANGES 400
 #define KEYS 12
-
-static struct weir_slice key_of(char key[64], const char *value)
-{
-    size_t size = 0;
-    assert_true(weir_exception_key_add(key, 64, &size, (struct weir_slice){ "user", 4 }));
-    assert_true(weir_exception_key_add(key, 64, &size, (struct weir_slice){ value, strlen(value) }));
-    return (struct weir_slice){ key, size };
-}
-
-static struct weir_exception_change ban_of(struct weir_slice key, uint64_t until_ns, uint64_t wall_ns)
-{
-    struct weir_exception_change change = { .kind = WEIR_EXCEPTION_BAN,
-                                            .limit = "api",
-                                            .key = key,
-                                            .until_ns = until_ns,
-                                            .wall_ns = wall_ns,
-                                            .author = "ann",
-                                            .comment = "too fast" };
-    assert_int_equal(weir_rule_change_id(change.change), 0);
-    return change;
-}
-
-static struct weir_exception_change unban_of(struct weir_slice key, uint64_t wall_ns)
-{
-    struct weir_exception_change change = ban_of(key, 0, wall_ns);
-    change.kind = WEIR_EXCEPTION_UNBAN;
-    return change;
-}
-
-static struct weir_exception_change level_of(const char *level, struct weir_slice key, uint64_t until_ns,
-                                             uint64_t wall_ns)
-{
-    struct weir_exception_change change = ban_of(key, until_ns, wall_ns);
-    change.kind = WEIR_EXCEPTION_LEVEL;
-    change.level = level;
-    return change;
-}
-
-static int except(struct weir_rule_store *store, const struct weir_exception_change *change, uint64_t *ret_number,
-                  struct weir_fault *ret_fault)
-{
-    *ret_fault = (struct weir_fault){ 0 };
-    return weir_rule_store_except(store, change, soon(), ret_number, ret_fault);
-}
-
-static uint64_t excepted(struct weir_rule_store *store, const struct weir_exception_change *change)
-{
-    struct weir_fault fault;
-    uint64_t number = 0;
-    int error = except(store, change, &number, &fault);
-    if (error)
-        print_message("%s: %s\n", fault.field, fault.text);
-    assert_int_equal(error, 0);
-    return number;
-}
-
-struct taken {
-    uint64_t numbers[CHANGES + 1];
-    size_t count, damaged, max;
-    struct weir_exception last; /* its texts are gone */
-    char key[64], author[32], level[WEIR_LEVEL_NAME_MAX + 1];
-};
-
-static bool take(void *context, const struct weir_exception *exception)
-{
-    struct taken *taken = context;
-    taken->last = *exception;
-    taken->damaged += exception->damaged;
-    if (!exception->damaged) {
-        (void)snprintf(taken->key, sizeof taken->key, "%.*s", (int)exception->key.size,
-                       (const char *)exception->key.data);
-        (void)snprintf(taken->author, sizeof taken->author, "%s", exception->author);
-        (void)snprintf(taken->level, sizeof taken->level, "%s", exception->level);
-    }
-    taken->numbers[taken->count++] = exception->number;
-    return taken->count < taken->max;
-}
-
-static struct taken taken_of(struct weir_rule_store *store, struct weir_exception_query query)
-{
-    struct taken taken = { .max = CHANGES };
-    struct weir_fault fault = { 0 };
-    query.count_max = query.count_max ? query.count_max : CHANGES;
-    int error = weir_rule_store_exceptions(store, &query, soon(), take, &taken, &fault);
-    if (error)
-        print_message("%s: %s\n", fault.field, fault.text);
-    assert_int_equal(error, 0);
-    return taken;
-}
-
-static void run_sql(const char *sql)
-{
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(store_path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-}
 
 /* ---- keys ---- */
 
@@ -223,7 +123,7 @@ static void bad_arguments_store_nothing(void **state)
                                           "author", "change", "level", "level", "level" };
     for (size_t i = 0; i < 11; i++)
         bad[i] = good;
-    bad[0].kind = (enum weir_exception_kind)4;
+    bad[0].kind = (enum weir_exception_kind)5;
     bad[1].limit = "a b";
     bad[2].key.size--;
     bad[3].until_ns = 1000;
@@ -431,16 +331,20 @@ static void random_changes_are_as_in_a_list(void **state)
         struct weir_exception_change change = ban_of(key_of(key, value), until_ns, now_ns);
         static const char *const levels[] = { NULL, "plus", "low" };
         const int level = ends ? 0 : (int)test_random_below(&random, 3);
-        change.kind = ends ? WEIR_EXCEPTION_UNBAN : level ? WEIR_EXCEPTION_LEVEL : WEIR_EXCEPTION_BAN;
+        const bool resets = until_ns == 0 && level == 0 && test_random_below(&random, 3) == 0;
+        change.kind = resets  ? WEIR_EXCEPTION_RESET
+                      : ends  ? WEIR_EXCEPTION_UNBAN
+                      : level ? WEIR_EXCEPTION_LEVEL
+                              : WEIR_EXCEPTION_BAN;
         change.level = levels[level];
         bool held = false;
         for (size_t j = 0; j < model.count; j++)
             held = held || (model.changes[j].key == who && holds(&model, j, now_ns));
         int error = except(store, &change, &number, &fault);
-        assert_int_equal(error, ends && !held ? WEIR_ENOENT : 0);
+        assert_int_equal(error, ends && !resets && !held ? WEIR_ENOENT : 0);
         if (!error) {
             model.changes[model.count].kind = (int)change.kind;
-            model.changes[model.count].key = who;
+            model.changes[model.count].key = resets ? KEYS + who : who; /* it lies beside what else there is */
             model.changes[model.count].level = level;
             model.changes[model.count++].until_ns = until_ns;
             assert_int_equal(number, model.count);

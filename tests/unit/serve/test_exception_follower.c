@@ -94,7 +94,7 @@ static void a_ban_holds_until_its_end(void **state)
     assert_false(is_banned(follower, "lately", NOW));
     assert_int_equal(weir_excepted_keys_count(follower->keys), 3); /* what ended an hour ago takes no room */
     add(WEIR_EXCEPTION_UNBAN, "good", 0, false, 5);
-    add(WEIR_EXCEPTION_LEVEL + 1, "soon", 0, false, 6); /* a later weir's */
+    add(WEIR_EXCEPTION_RESET + 1, "soon", 0, false, 6); /* a later weir's */
     assert_int_equal(look(follower, 1), 0);
     assert_false(is_banned(follower, "good", NOW));
     assert_false(is_banned(follower, "soon", NOW));
@@ -120,6 +120,56 @@ static void a_level_takes_the_place_of_a_ban(void **state)
         weir_excepted_keys_find(follower->keys, weir_excepted_keys_hash(follower->keys, "api", key), NOW, &excepted));
     assert_null(excepted.level);
     assert_int_equal(follower->unknown, 0);
+}
+
+static uint64_t mark_of(const struct weir_exception_follower *follower, const char *key)
+{
+    const struct weir_slice bytes = { key, strlen(key) };
+    return weir_excepted_keys_mark(follower->keys, weir_excepted_keys_hash(follower->keys, "api", bytes));
+}
+
+#define PAIR WEIR_EXCEPTION_RESET_PAIR
+
+static void a_reset_lies_beside_a_ban(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    add(WEIR_EXCEPTION_RESET, "ada" PAIR, 0, false, 7);
+    add(WEIR_EXCEPTION_RESET, PAIR, 0, false, 8); /* of a limit without a key */
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(is_banned(follower, "ada", NOW));
+    assert_int_equal(mark_of(follower, "ada"), 7);
+    assert_int_equal(mark_of(follower, ""), 8);
+    assert_int_equal(mark_of(follower, "bob"), 0);
+    assert_int_equal(follower->unknown, 0);
+    add(WEIR_EXCEPTION_UNBAN, "ada", 0, false, 3);
+    add(WEIR_EXCEPTION_RESET, "ada" PAIR, 0, false, 9);
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 4);
+    add(WEIR_EXCEPTION_RESET + 5, "ada" PAIR, 0, false, 5); /* so a weir of before resets ends nothing by one */
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(is_banned(follower, "ada", NOW));
+    assert_int_equal(mark_of(follower, "ada"), 9);
+    assert_int_equal(follower->unknown, 1);
+    store.count = 0; /* back to a backup */
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    assert_int_equal(look(follower, 1), 0);
+    assert_int_equal(mark_of(follower, "ada"), 0);
+    assert_int_equal(weir_excepted_keys_resets(follower->keys), 0);
+    add(WEIR_EXCEPTION_RESET, "ada" PAIR, 0, false, 11); /* of the same number as before, and another counter */
+    assert_int_equal(look(follower, 1), 0);
+    assert_int_equal(mark_of(follower, "ada"), 11);
+}
+
+static void a_mark_is_of_the_id(void **state)
+{
+    (void)state;
+    uint8_t id[WEIR_RULE_CHANGE_SIZE] = { 0, 0, 0, 0, 0, 0, 0, 1 };
+    assert_int_equal(weir_exception_mark(id), UINT64_C(1) << 56);
+    id[7] = 0;
+    id[15] = 9;
+    assert_true(weir_exception_mark(id) >= 2);
+    id[0] = 1;
+    assert_true(weir_exception_mark(id) >= 2);
 }
 
 static void what_is_damaged_changes_nothing(void **state)
@@ -160,8 +210,10 @@ static void a_reading_that_fails_is_begun_anew(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(a_ban_holds_until_its_end), TEST(a_level_takes_the_place_of_a_ban),
-                                        TEST(what_is_damaged_changes_nothing),
-                                        TEST(a_reading_that_fails_is_begun_anew) };
+    const struct CMUnitTest tests[] = {
+        TEST(a_ban_holds_until_its_end),       TEST(a_level_takes_the_place_of_a_ban),
+        TEST(a_reset_lies_beside_a_ban),       TEST(a_mark_is_of_the_id),
+        TEST(what_is_damaged_changes_nothing), TEST(a_reading_that_fails_is_begun_anew)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

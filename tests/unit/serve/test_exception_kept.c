@@ -34,17 +34,31 @@ static void expect_same(const struct weir_exception_follower *a, const struct we
         assert_int_equal(weir_excepted_keys_find(a->keys, hash, NOW, &one),
                          weir_excepted_keys_find(b->keys, hash, NOW, &other));
         assert_int_equal(one.left_ns, other.left_ns);
+        assert_int_equal(weir_excepted_keys_mark(a->keys, hash), weir_excepted_keys_mark(b->keys, hash));
         assert_int_equal(one.level == NULL, other.level == NULL);
         if (one.level)
             assert_string_equal(one.level, other.level);
     }
     assert_int_equal(weir_excepted_keys_count(a->keys), weir_excepted_keys_count(b->keys));
     assert_int_equal(weir_excepted_keys_levels(a->keys), weir_excepted_keys_levels(b->keys));
+    assert_int_equal(weir_excepted_keys_resets(a->keys), weir_excepted_keys_resets(b->keys));
 }
 
-static void what_was_kept_comes_back(void **state)
+/* The file's version; 0: it is none. */
+static int version_of(const char *path)
 {
-    (void)state;
+    static const char magic[] = "weir-exceptions ";
+    static char text[4096];
+    FILE *file = fopen(path, "rbe");
+    assert_non_null(file);
+    const size_t size = fread(text, 1, sizeof text, file);
+    assert_int_equal(fclose(file), 0);
+    const char *at = memmem(text, size, magic, sizeof magic - 1);
+    return at ? at[sizeof magic - 1] - '0' : 0;
+}
+
+static void comes_back(bool resets)
+{
     struct test_random random = { test_random_seed() };
     struct weir_exception_follower kept = follower_make(), loaded = follower_make();
     struct weir_fault fault = { 0 };
@@ -57,11 +71,16 @@ static void what_was_kept_comes_back(void **state)
             assert_int_equal(weir_excepted_keys_put(kept.keys, i * UINT64_C(0x9e3779b97f4a7c15),
                                                     names[test_random_below(&random, 4)], until_ns, NOW),
                              0);
+        if (resets && test_random_below(&random, 3) == 0)
+            assert_int_equal(weir_excepted_keys_reset(kept.keys, i * UINT64_C(0x9e3779b97f4a7c15),
+                                                      test_random_u64(&random) | 2, NOW),
+                             0);
     }
     kept.number = 4711;
     memset(kept.change, 5, sizeof kept.change);
     memset(kept.store, 6, sizeof kept.store);
     assert_int_equal(weir_exception_follower_keep(&kept, path, &fault), 0);
+    assert_int_equal(version_of(path), resets ? 3 : 2); /* a weir of before resets reads the second */
     assert_int_equal(weir_exception_follower_load(&loaded, path, NOW, &fault), 0);
     expect_same(&kept, &loaded);
     assert_true(loaded.known);
@@ -77,6 +96,18 @@ static void what_was_kept_comes_back(void **state)
     assert_int_equal(weir_exception_follower_load(&loaded, path, NOW, &fault), WEIR_ENOENT);
     weir_exception_follower_deinit(&loaded);
     weir_exception_follower_deinit(&kept);
+}
+
+static void what_was_kept_comes_back(void **state)
+{
+    (void)state;
+    comes_back(false);
+}
+
+static void resets_come_back_too(void **state)
+{
+    (void)state;
+    comes_back(true);
 }
 
 /* ---- bytes ---- */
@@ -166,7 +197,7 @@ static void what_is_cut_or_strange_takes_nothing_over(void **state)
     static const struct {
         size_t at;
         uint8_t byte;
-    } strange[] = { { 16, '3' }, { 0, 3 }, { 1, 0 }, { 1, 33 }, { 2, ' ' }, { 10 + 8, 3 }, { 10 + 8, 255 } };
+    } strange[] = { { 16, '4' }, { 0, 3 }, { 1, 0 }, { 1, 33 }, { 2, ' ' }, { 10 + 8, 3 }, { 10 + 8, 255 } };
     for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
         struct weir_exception_follower follower = follower_make();
         struct bytes other = whole();
@@ -181,10 +212,56 @@ static void what_is_cut_or_strange_takes_nothing_over(void **state)
     weir_exception_follower_deinit(&follower);
 }
 
+static struct bytes with_resets(uint64_t count)
+{
+    struct bytes bytes = head_of("weir-exceptions 3\n");
+    add(&bytes, "\1\4plus", 6);
+    add_u64(&bytes, count);
+    for (uint64_t i = 0; i < 3; i++) {
+        add_u64(&bytes, 70 + i);
+        add_u64(&bytes, (NOW << 8) | i % 2);
+    }
+    return bytes;
+}
+
+static void resets_stand_behind_the_others(void **state)
+{
+    (void)state;
+    static const uint64_t wrong[] = { 4, 5, UINT64_C(1) << 60, UINT64_MAX };
+    for (uint64_t count = 0; count <= 3; count++) {
+        struct bytes bytes = with_resets(count);
+        struct weir_exception_follower follower = follower_make();
+        assert_int_equal(take(&bytes, bytes.size, &follower), 0);
+        assert_int_equal(weir_excepted_keys_count(follower.keys), count);
+        assert_int_equal(weir_excepted_keys_resets(follower.keys), 3 - count);
+        assert_int_equal(weir_excepted_keys_mark(follower.keys, 72), count < 3 ? NOW << 8 : 0);
+        weir_exception_follower_deinit(&follower);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct bytes bytes = with_resets(wrong[i]);
+        struct weir_exception_follower follower = follower_make();
+        assert_int_equal(take(&bytes, bytes.size, &follower), WEIR_EPROTO);
+        weir_exception_follower_deinit(&follower);
+    }
+    struct bytes whole_one = with_resets(1), bytes = with_resets(1);
+    for (size_t size = 0; size < whole_one.size; size++) {
+        struct weir_exception_follower follower = follower_make();
+        int error = take(&whole_one, size, &follower);
+        assert_true(error == WEIR_EPROTO || (error == 0 && (whole_one.size - size) % 16 == 0));
+        weir_exception_follower_deinit(&follower);
+    }
+    memset(bytes.list + bytes.size - 8, 0, 8); /* that is no mark */
+    struct weir_exception_follower follower = follower_make();
+    assert_int_equal(take(&bytes, bytes.size, &follower), WEIR_EPROTO);
+    weir_exception_follower_deinit(&follower);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_kept_comes_back),
+        cmocka_unit_test(resets_come_back_too),
+        cmocka_unit_test(resets_stand_behind_the_others),
         cmocka_unit_test(the_form_that_had_bans_alone_is_read),
         cmocka_unit_test(what_is_cut_or_strange_takes_nothing_over),
     };
