@@ -14,6 +14,7 @@ async function beat() {
       show_limits(await ask("/v1/limits"));
       show_top(await ask("/v1/top?n=20"));
       show_nodes(await ask("/v1/nodes"));
+      show_state(await ask("/v1/state"));
     }
     element("ask").hidden = true;
     element("shown").hidden = false;

@@ -92,14 +92,27 @@ function make(name, attributes = {}, text) {
   return made;
 }
 
-// columns: [title, is a number]; lines: lists of values.
+const class_of = kind => (kind === true ? "n" : kind || "");
+
+// lines: [name, value]: the name heads the line.
+function pairs(id, lines) {
+  const body = make("tbody");
+  body.append(...lines.map(([name, value]) => {
+    const made = make("tr");
+    made.append(make("th", {scope: "row"}, name), make("td", {class: "n"}, String(value)));
+    return made;
+  }));
+  element(id).replaceChildren(body);
+}
+
+// columns: [title, is a number, or "wrap" of what is long]; lines: lists of values.
 function table(id, columns, lines, none = "none") {
   const head = make("thead"), titles = make("tr"), body = make("tbody");
-  titles.append(...columns.map(([title, number]) => make("th", {scope: "col", class: number ? "n" : ""}, title)));
+  titles.append(...columns.map(([title, number]) => make("th", {scope: "col", class: class_of(number)}, title)));
   head.append(titles);
   body.append(...lines.map(line => {
     const made = make("tr");
-    made.append(...line.map((value, i) => make("td", {class: columns[i][1] ? "n" : ""}, value === null ? "" : String(value))));
+    made.append(...line.map((value, i) => make("td", {class: class_of(columns[i][1])}, value === null ? "" : String(value))));
     return made;
   }));
   if (lines.length === 0) {

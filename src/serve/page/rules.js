@@ -10,6 +10,7 @@ const rules = {
   stepped: 0,     // the version that a step of our own made
   told: 0,        // the newest version of which it was said that it came meanwhile
   in_store: null, // null: not known yet
+  told_of: null,  // what this node says of it
   checked: "",    // the text that was judged last
   timer: 0,
   checking: false,
@@ -329,6 +330,7 @@ const as_text = said => [`unmatched: ${said.unmatched}`, "limits:", ...said.limi
 
 function show_rules(said) {
   const in_store = Boolean(said.rules);
+  rules.told_of = said.rules || null;
   last_limits = said.limits.map(limit => limit.limit);
   if (!in_store) {
     element("rules-note").textContent = `The rules stand in ${said.source || "the example that is built in"} and are read-only ` +
