@@ -89,6 +89,8 @@ struct weir_lock_engine_ops {
     /* Optional: decides one op from memory, if that needs no store and waits for nothing, not even for the batch that
      * is being made durable. False: ask apply; nothing was done. Never RAISE. */
     bool (*quick)(struct weir_lock_engine *engine, struct weir_lock_op *op);
+    /* Optional: how many locks are held now, whoever asks, without waiting. False: it cannot be told now. */
+    bool (*held)(struct weir_lock_engine *engine, uint64_t *ret_held);
     /* Others may change the store too: a wait looks again so often. 0: nobody else does. */
     uint64_t poll_ns;
 };

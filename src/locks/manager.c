@@ -263,4 +263,6 @@ void weir_lock_manager_state(struct weir_lock_manager *manager, struct weir_lock
     pthread_mutex_lock(&manager->mutex);
     *ret_state = manager->state;
     pthread_mutex_unlock(&manager->mutex);
+    const struct weir_lock_engine_ops *ops = manager->engine->ops;
+    ret_state->locks_known = ops->held && ops->held(manager->engine, &ret_state->locks);
 }

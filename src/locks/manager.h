@@ -96,6 +96,8 @@ struct weir_lock_manager_state {
     size_t waiting;
     uint64_t granted, held, lost, unknown, released; /* answers since the start */
     uint64_t forgone;                                /* grants after a wait whose client had gone: given back */
+    uint64_t locks;                                  /* held now, as far as the engine can tell */
+    bool locks_known;
 };
 void weir_lock_manager_state(struct weir_lock_manager *manager, struct weir_lock_manager_state *ret_state);
 

@@ -347,6 +347,16 @@ static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
     return done;
 }
 
+static bool held(struct weir_lock_engine *base, uint64_t *ret_held)
+{
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
+    if (pthread_mutex_trylock(&engine->memory) != 0)
+        return false;
+    *ret_held = weir_sqlite_index_held(&engine->index, weir_timing_now(CLOCK_BOOTTIME));
+    pthread_mutex_unlock(&engine->memory);
+    return true;
+}
+
 static void idle(struct weir_lock_engine *base)
 {
     struct weir_sqlite *engine = (struct weir_sqlite *)base;
@@ -416,7 +426,7 @@ static int begin(struct weir_sqlite *engine)
 static struct weir_sqlite *make(const struct weir_lock_sqlite_options *options)
 {
     static const struct weir_lock_engine_ops OPS = {
-        .apply = apply, .state = state, .destroy = destroy, .idle = idle, .quick = quick
+        .apply = apply, .state = state, .destroy = destroy, .idle = idle, .quick = quick, .held = held
     };
     struct weir_sqlite *engine = calloc(1, sizeof *engine);
     if (!engine)

@@ -79,6 +79,19 @@ void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns)
                 weir_sqlite_index_touch(index, entry_of(node));
 }
 
+uint64_t weir_sqlite_index_held(const struct weir_sqlite_index *index, uint64_t now_ns)
+{
+    uint64_t held = 0;
+    if (index->table.count > WEIR_SQLITE_COUNTED)
+        return index->table.count;
+    for (size_t i = 0; i <= index->table.mask; i++)
+        for (const struct weir_hash_node *node = weir_hash_chain(&index->table, i); node; node = node->next) {
+            const struct weir_sqlite_entry *entry = (const struct weir_sqlite_entry *)node;
+            held += entry->holders.count > 0 && now_ns < entry->holder.end_ns;
+        }
+    return held;
+}
+
 /* Off the dirty list already. */
 static void free_entry(struct weir_sqlite_index *index, struct weir_sqlite_entry *entry)
 {

@@ -46,6 +46,10 @@ void weir_sqlite_index_touch(struct weir_sqlite_index *index, struct weir_sqlite
  * Each grant looks at more than it adds, so the table stays bounded by what is held. */
 void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns);
 
+/* How many are held; where there are more than WEIR_SQLITE_COUNTED entries, at most so many: some may have ended. */
+#define WEIR_SQLITE_COUNTED 1024
+uint64_t weir_sqlite_index_held(const struct weir_sqlite_index *index, uint64_t now_ns);
+
 /* Takes the dirty list off, to be written; its entries stay dirty until one of the two that follow. */
 struct weir_sqlite_entry *weir_sqlite_index_take(struct weir_sqlite_index *index);
 /* They were written: those held by nobody are freed. */

@@ -61,6 +61,8 @@ static void write_locks(struct weir_prometheus *out, const struct weir_nodes_loc
 {
     weir_prometheus_metric(out, "weir_locks_up", "gauge", "1 if the store of the locks answers.");
     weir_prometheus_sample(out, "weir_locks_up", (struct weir_label){ "engine", list->name }, no_label, list->up);
+    if (list->held != UINT64_MAX)
+        one(out, "weir_locks_held", "gauge", "Locks held now; of more than 1,024, at most so many.", list->held);
     WEIR_NODES_LOCKS_LIST(LOCKS_METRIC)
 }
 

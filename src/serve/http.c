@@ -138,6 +138,7 @@ static const struct route {
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
     { "/v1/top", READ, WEIR_RIGHT_METRICS, weir_http_top },
     { "/v1/hour", READ, WEIR_RIGHT_METRICS, weir_http_hour },
+    { "/v1/state", READ, WEIR_RIGHT_METRICS, weir_http_state },
     { "/v1/rules", EDIT, WEIR_RIGHT_ADMIN, weir_http_rules },
     { "/v1/rules/versions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_versions },
     { "/v1/rules/diff", READ, WEIR_RIGHT_ADMIN, weir_http_rules_diff },
@@ -275,7 +276,7 @@ static void answer(struct weir_http_call *call)
             call, 404, "",
             "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
             "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, "
+            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, /v1/state, "
             "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
             "level, reset and unban, /healthz, /readyz, "
             "/metrics");

@@ -137,6 +137,7 @@ void weir_http_metrics(struct weir_http_call *call);
 void weir_http_nodes(struct weir_http_call *call);
 void weir_http_top(struct weir_http_call *call);
 void weir_http_hour(struct weir_http_call *call);
+void weir_http_state(struct weir_http_call *call);
 void weir_http_page(struct weir_http_call *call);
 void weir_http_page_css(struct weir_http_call *call);
 void weir_http_page_js(struct weir_http_call *call);

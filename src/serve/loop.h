@@ -78,6 +78,7 @@ struct weir_follower;        /* serve/follower.h */
 struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
 struct weir_hour;            /* observe/hour.h */
+struct weir_last;            /* observe/last.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -105,7 +106,8 @@ struct weir_common {
     struct weir_metrics *metrics;
     struct weir_top *top;                     /* NULL, in tests: whom limits refuse is not counted */
     struct weir_hour *hour;                   /* the last one, second by second */
-    struct weir_refusal_lines *refusal_lines; /* the server's own; NULL: none were asked for so far */
+    struct weir_last *last;                   /* the last refusals; NULL, in tests: there are none */
+    struct weir_refusal_lines *refusal_lines; /* the server's own */
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */
     uint64_t started_ns;                   /* this process */

@@ -161,6 +161,7 @@ static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *se
         .name = manager->engine.name,
         .up = manager->engine.up,
         .fault = manager->engine.fault[0] ? manager->engine.fault : NULL,
+        .held = manager->locks_known ? manager->locks : UINT64_MAX,
         .granted = manager->granted,
         .refused = manager->held,
         .lost = manager->lost,

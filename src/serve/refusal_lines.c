@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
-#include "observe/refusals.h"
+#include "observe/last.h"
 #include "serve/decide.h"
 
 #define KEY_MAX (6 * WEIR_TOP_TEXT_MAX + 8 * WEIR_KEY_VALUES_MAX + 8)
@@ -94,14 +94,25 @@ static bool write_line(const struct weir_common *common, struct weir_logger *log
                                     logger->format == WEIR_LOG_JSON ? "a request was refused" : message, fields);
 }
 
+static void show(struct weir_last *last, const struct weir_time *time, const struct weir_refusal *refusal)
+{
+    const uint64_t ago_ns = weir_sub_sat(time->now_ns, refusal->now_ns);
+    const struct weir_last_refusal shown = { .wall_ns = weir_sub_sat(time->wall_ns, ago_ns), .refusal = *refusal };
+    if (last)
+        weir_last_put(last, &shown);
+}
+
 static void tell(struct weir_refusal_lines *lines, const struct weir_common *common, const struct weir_setup *setup,
                  struct weir_logger *logger, const struct weir_time *time, struct weir_refusal *refusal)
 {
     struct place *place = &lines->places[refusal->slot];
     char key[KEY_MAX] = "null";
-    refusal->left_out += place->left_out;
     /* A reload may have said that keys are not told any more. */
     refusal->label.known = refusal->label.known && setup->config->top_keys == WEIR_TOP_TEXT;
+    show(common->last, time, refusal);
+    if (setup->config->log_refusals == 0)
+        return;
+    refusal->left_out += place->left_out;
     if (refusal->label.known) {
         struct weir_text text = weir_text_init(key, sizeof(key) - 1);
         write_key(&text, &refusal->label);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Refusals as lines of the log (log.refusals): what the loops have picked (observe/refusals.h), at most so many of each
- * limit in a second over all loops, and WEIR_REFUSAL_LINES_MAX of all limits. What is left out the limit's next line
- * tells. Called by watch_look.c, on the server's own thread. */
+ * What the loops have picked of refusals (observe/refusals.h) goes to who looks (observe/last.h), and becomes lines of
+ * the log (log.refusals): at most so many of each limit in a second over all loops, and WEIR_REFUSAL_LINES_MAX of all
+ * limits. What is left out the limit's next line tells. Called by watch_look.c, on the server's own thread. */
 #pragma once
 
 #include "observe/logger.h"

@@ -2,7 +2,7 @@
  *
  * A key is counted by its hash, and only one that is new in the sketch is spelt out. Where the verdict comes when the
  * request has gone, its keys are spelt out before. Once something is counted a timer runs, which shows it to readers
- * and stops. Some become lines of the log (observe/refusals.h). Called by decide.c, shared.c, resp_throttle.c and
+ * and stops. Some are picked for people (observe/refusals.h). Called by decide.c, shared.c, resp_throttle.c and
  * resp_cell.c. */
 #include "serve/refused.h"
 
@@ -11,10 +11,15 @@
 #include "observe/refusals.h"
 #include "serve/decide.h"
 
-/* Without memory for them there are no lines. */
+#define SHOWN_PER_SECOND 1 /* of each limit and thread */
+
+/* Some are picked for the log, and a few in any case for who looks (observe/last.h), unless nobody is to be counted.
+ * Without memory for them there are none. */
 static void configure_lines(struct weir_loop *loop)
 {
-    const uint32_t per_second = loop->setup->config->log_refusals;
+    const struct weir_config *config = loop->setup->config;
+    const uint32_t shown = config->top_keys == WEIR_TOP_OFF ? 0 : SHOWN_PER_SECOND;
+    const uint32_t per_second = config->log_refusals > 0 ? config->log_refusals : shown;
     struct weir_refusals *refusals = atomic_load_explicit(&loop->refusals, memory_order_relaxed);
     if (!refusals && per_second > 0 && weir_refusals_create(&refusals) == 0)
         atomic_store_explicit(&loop->refusals, refusals, memory_order_release);

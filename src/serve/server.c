@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/plural.h"
 #include "observe/hour.h"
+#include "observe/last.h"
 #include "observe/metrics.h"
 #include "observe/tracer.h"
 #include "rules/revise.h"
@@ -417,6 +418,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_metrics_destroy(server->common.metrics);
     weir_top_destroy(server->common.top);
     weir_hour_destroy(server->common.hour);
+    weir_last_destroy(server->common.last);
     weir_refusal_lines_destroy(server->common.refusal_lines);
     weir_tracer_destroy(server->common.tracer);
     weir_own_limits_deinit(&server->common.revisor);

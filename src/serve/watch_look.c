@@ -437,12 +437,10 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_common
     }
 }
 
-/* Once the configuration has asked for such lines, what the loops still hand over is taken, whatever it says now. */
+/* What the loops have picked is taken, whatever the configuration says now. */
 static void look_at_refusals(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup)
 {
-    if (!common->refusal_lines && setup->config->log_refusals > 0 && weir_refusal_lines_create(&common->refusal_lines))
-        return; /* memory is out: the next look comes soon */
-    if (common->refusal_lines)
+    if (common->refusal_lines || weir_refusal_lines_create(&common->refusal_lines) == 0) /* else the next look */
         weir_refusal_lines_write(common->refusal_lines, common, setup, weir_watch_logger(watch));
 }
 

@@ -95,6 +95,10 @@ static void write_locks(struct weir_text *text, const struct weir_nodes_locks *l
     weir_text_member(text, "{\"name\":", list->name);
     weir_text_member_bool(text, ",\"up\":", list->up);
     weir_text_member(text, ",\"fault\":", list->fault);
+    if (list->held == UINT64_MAX)
+        weir_text_lit(text, ",\"held\":null");
+    else
+        weir_text_member_u64(text, ",\"held\":", list->held);
     WEIR_NODES_LOCKS_LIST(WRITE)
     weir_text_lit(text, "}");
 }
@@ -149,7 +153,7 @@ size_t weir_nodes_json_max(const struct weir_nodes *nodes)
         max += 128 + weir_text_json_max(gossip->members[i].name) + weir_text_json_max(gossip->members[i].state);
     const struct weir_nodes_locks *locks = nodes->locks;
     if (locks) {
-        max += 64 + weir_text_json_max(locks->name) + weir_text_json_max(locks->fault);
+        max += 96 + weir_text_json_max(locks->name) + weir_text_json_max(locks->fault);
         WEIR_NODES_LOCKS_LIST(WRITE_MAX)
     }
     return max;

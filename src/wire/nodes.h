@@ -121,6 +121,7 @@ struct weir_nodes_locks {
     const char *name; /* "sqlite" */
     bool up;
     const char *fault; /* the last one; NULL: none so far */
+    uint64_t held;     /* locks; UINT64_MAX: it cannot be told */
     WEIR_NODES_LOCKS_LIST(WEIR_NODES_MEMBER)
 };
 

@@ -9,6 +9,7 @@ import unittest
 
 import redis
 
+from node_packages import install_node_packages
 from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,18 +34,10 @@ def run(*command, text=None, timeout_s=120):
     return process.stdout
 
 
-def install_node_clients():
-    """What package-lock.json says, once."""
-    installed = HERE / 'node_modules/.package-lock.json'
-    lock = HERE / 'package-lock.json'
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        run('npm', 'ci', timeout_s=240)
-
-
 class Clients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        install_node_clients()
+        install_node_packages()
         cls.weir, cls.weir_token = (cls.enterClassContext(Weir(config)) for config in (CONFIG, CONFIG_TOKEN))
 
     def setUp(self):

@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
+#include "observe/last.h"
 #include "observe/metrics.h"
-#include "observe/refusals.h"
 #include "random.h"
 
 #define SECOND WEIR_NS_PER_SECOND
@@ -132,12 +132,34 @@ static void none_is_torn_and_none_is_lost(void **state)
     weir_refusals_destroy(taker.refusals);
 }
 
+static void the_last_are_kept_and_the_newest_comes_first(void **state)
+{
+    (void)state;
+    struct weir_last *last;
+    struct weir_last_refusal read[WEIR_LAST_ROOM];
+    assert_int_equal(weir_last_create(&last), 0);
+    assert_int_equal(weir_last_read(last, read), 0);
+    for (uint64_t n = 1; n <= 3 * WEIR_LAST_ROOM + 5; n++) {
+        const struct weir_last_refusal one = { .wall_ns = n, .refusal = { .hash = ~n } };
+        weir_last_put(last, &one);
+        const size_t count = weir_last_read(last, read);
+        assert_int_equal(count, n < WEIR_LAST_ROOM ? n : WEIR_LAST_ROOM);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(read[i].wall_ns, n - i);
+            assert_int_equal(read[i].refusal.hash, ~(n - i));
+        }
+        assert_int_equal(weir_last_number(last), n);
+    }
+    weir_last_destroy(last);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_limit_has_its_rate),
         cmocka_unit_test(what_finds_no_room_is_left_out_and_told),
         cmocka_unit_test(none_is_torn_and_none_is_lost),
+        cmocka_unit_test(the_last_are_kept_and_the_newest_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that stand in a store: read, changed, compared, put into force and rolled back, by /v1/rules. What was typed
+// is kept until it is in force, whatever the server answers.
+
+const CHECK_AFTER_MS = 400, LINE_PX = 20, CHECK_AGAIN_MS = 1500;
+const rules = {
+  admin: "",      // the token with the right to it; "": none was accepted so far
+  base: null,     // {version, text}: what is changed
+  newest: 0,      // version in the store, as far as is known here
+  stepped: 0,     // the version that a step of our own made
+  told: 0,        // the newest version of which it was said that it came meanwhile
+  in_store: null, // null: not known yet
+  told_of: null,  // what this node says of it
+  checked: "",    // the text that was judged last
+  timer: 0,
+  checking: false,
+};
+
+const typed = () => element("rules-text").value;
+const is_changed = () => rules.base !== null && typed() !== rules.base.text;
+const rules_ask = (path, options = {}) => send(path, {...options, shown: rules.admin});
+
+function say_rules(id, text, bad = false) {
+  element(id).textContent = text;
+  element(id).className = bad ? "note bad" : "note";
+}
+
+const parameters = values => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "")).toString();
+
+// ---- the text, with what is wrong at its place ----
+
+function show_marks(errors) {
+  const text = element("rules-text"), lines = typed().split("\n");
+  element("rules-lines").textContent = lines.map((_, at) => at + 1).join("\n");
+  element("rules-marks").replaceChildren(...errors.filter(one => one.line > 0).map(one => {
+    const mark = make("div", {class: "mark"}, `← ${one.message}`), line = lines[one.line - 1] || "";
+    mark.style.top = `${(one.line - 1) * LINE_PX}px`;
+    mark.style.paddingLeft = `${line.length + 2}ch`;
+    return mark;
+  }));
+  element("rules-errors").replaceChildren(...errors.map(one => {
+    const item = make("li"), go = make("button", {type: "button", class: "link"}, `line ${one.line}, column ${one.column}`);
+    go.addEventListener("click", () => go_to(one));
+    item.append(...(one.line > 0 ? [go, ": "] : []), one.message);
+    return item;
+  }));
+  text.setAttribute("aria-invalid", errors.length > 0 ? "true" : "false");
+  scroll_marks();
+}
+
+function scroll_marks() {
+  const text = element("rules-text");
+  element("rules-lines").style.top = `${-text.scrollTop}px`;
+  element("rules-marks").style.top = `${-text.scrollTop}px`;
+  element("rules-marks").style.left = `${-text.scrollLeft}px`;
+}
+
+function go_to(place) {
+  const text = element("rules-text"), lines = typed().split("\n").slice(0, place.line);
+  const at = lines.slice(0, -1).reduce((sum_of, line) => sum_of + line.length + 1, 0) +
+             Math.min(Math.max(0, place.column - 1), lines[lines.length - 1].length);
+  text.focus();
+  text.setSelectionRange(at, at);
+  text.scrollTop = Math.max(0, (place.line - 5) * LINE_PX);
+}
+
+// ---- judged while it is typed ----
+
+const percent = () => document.querySelector("input[name=percent]:checked").value;
+
+// What puts the text into force: for a part of the keys, or for all.
+function change(more) {
+  const part = percent();
+  return part === "100" && rules.stepped === 0
+    ? {path: `/v1/rules?${parameters(more)}`, method: "PUT"}
+    : {path: `/v1/rules/rollout?${parameters({...more, percent: part})}`, method: "POST"};
+}
+
+async function check() {
+  const text = typed(), asked_as = text + percent();
+  if (rules.checking || rules.base === null)
+    return; // who checks looks again at the end
+  if (!is_changed()) {
+    rules.checked = asked_as;
+    show_marks([]);
+    say_rules("rules-check", "Nothing is changed.");
+    return;
+  }
+  rules.checking = true;
+  try {
+    const {path, method} = change({comment: "looks at it", dry_run: "true"});
+    const said = await (await rules_ask(path, {method, body: text, match: "*"})).json();
+    show_marks([]);
+    say_rules("rules-check", said.changes ? `This is valid. It would change: ${said.changes}` : "This is valid. It changes no limit.");
+    rules.checked = asked_as;
+    note_newest(said.version);
+  } catch (error) {
+    const errors = error instanceof Refused && error.said.errors || [];
+    show_marks(errors);
+    say_rules("rules-check", errors.length > 0 ? `${errors.length} ${errors.length === 1 ? "thing is" : "things are"} wrong:`
+                                               : `It could not be checked: ${error.message}`, true);
+    rules.checked = errors.length > 0 ? asked_as : "";
+  }
+  rules.checking = false;
+  if (rules.checked !== typed() + percent())
+    check_soon(rules.checked === "" ? CHECK_AGAIN_MS : CHECK_AFTER_MS);
+}
+
+function check_soon(after_ms = CHECK_AFTER_MS) {
+  clearTimeout(rules.timer);
+  rules.timer = setTimeout(check, after_ms);
+}
+
+function on_typed() {
+  show_diff("rules-diff", rules.base.text, typed());
+  show_marks([]);
+  say_rules("rules-done", "");
+  check_soon();
+}
+
+function put_text(text) {
+  element("rules-text").value = text;
+  on_typed();
+}
+
+// ---- what others did meanwhile ----
+
+function note_newest(version) {
+  rules.newest = version;
+  if (rules.base === null || version <= rules.base.version || version === rules.stepped) {
+    element("rules-newer").hidden = true;
+    return;
+  }
+  if (rules.told !== version)
+    tell_newer(version);
+}
+
+async function tell_newer(version) {
+  rules.told = version;
+  try {
+    const history = await (await rules_ask("/v1/rules/versions?count=20")).json();
+    const came = history.versions.filter(one => one.version > rules.base.version);
+    element("rules-newer-text").textContent =
+      `Version ${version} came since you began from version ${rules.base.version}: ` +
+      came.map(one => `${one.version} by ${one.author}, “${one.comment}”${one.changes ? `: ${one.changes}` : ""}`).join("; ") +
+      ". Nothing of yours was stored, and what you typed is kept.";
+    element("rules-newer").hidden = false;
+    show_history(history);
+  } catch (error) {
+    rules.told = 0; // the next check tries again
+  }
+}
+
+async function read_rules(version = "") {
+  const answer = await rules_ask(`/v1/rules?${parameters({version: String(version)})}`);
+  const text = await answer.text();
+  return {version: Number(answer.headers.get("ETag").replace(/"/g, "")), text: text.replace(/^# from version \d+\n/, "")};
+}
+
+// The newest is what is changed from now on. `keep`: with what was typed.
+async function take_newest(keep) {
+  const was = is_changed() && keep ? typed() : null;
+  rules.base = await read_rules();
+  rules.newest = rules.base.version;
+  rules.stepped = 0;
+  element("rules-newer").hidden = true;
+  element("rules-version").textContent = `You change version ${rules.base.version}, the newest.`;
+  element("rules-limit").replaceChildren(...last_limits.map(name => make("option", {}, name)));
+  put_text(was === null ? rules.base.text : was);
+}
+
+// ---- into force ----
+
+async function follow(version) {
+  for (let tries = 0; tries < 20; tries++) {
+    const answer = await fetch(`/v1/limits?seen=${version}`, {headers: token ? {"X-Weir-Token": token} : {}, cache: "no-store"});
+    if (answer.ok)
+      return ` This node decides by it since ${new Date().toLocaleTimeString()}.`;
+    if (answer.status !== 503)
+      break;
+    await new Promise(resolve => setTimeout(resolve, 500));
+  }
+  return " This node does not decide by it yet: see the log, or “Limits” above.";
+}
+
+async function apply() {
+  const text = typed(), part = percent(), propose = element("rules-propose").checked;
+  const {path, method} = change({comment: element("rules-why").value, author: element("rules-who").value,
+                                 propose: propose ? "true" : ""});
+  say_rules("rules-done", "It is being stored…");
+  try {
+    const said = await (await rules_ask(path, {method, body: text, match: `"${rules.base.version}"`})).json();
+    if (!said.stored) {
+      say_rules("rules-done", `Nothing to do: version ${said.version} says the same.`);
+      return;
+    }
+    const done = `Version ${said.version} is stored${said.changes ? `: ${said.changes}` : ""}.`;
+    rules.newest = said.version;
+    element("rules-why").value = "";
+    if (propose) {
+      say_rules("rules-done", `${done} Nobody decides by it until somebody else approves it.`);
+    } else if (part === "100") {
+      rules.base = {version: said.version, text};
+      rules.stepped = 0;
+      element("rules-version").textContent = `You change version ${said.version}, the newest.`;
+      on_typed();
+      say_rules("rules-done", done);
+      say_rules("rules-done", done + await follow(said.version));
+    } else {
+      rules.stepped = said.version;
+      say_rules("rules-done", `${done} Take the next step when it has proved good, or roll back to version ${rules.base.version}.` +
+                await follow(said.version));
+    }
+    await refresh_history();
+  } catch (error) {
+    refused(error);
+  }
+}
+
+function refused(error) {
+  const said = error instanceof Refused ? error.said : {};
+  if (said.errors)
+    show_marks(said.errors);
+  if (said.newest) {
+    rules.told = 0;
+    note_newest(said.newest);
+  }
+  say_rules("rules-done", `${error.message} What you typed is kept.`, true);
+}
+
+// ---- history ----
+
+const latest_of = versions => {
+  const nodes = new Map();
+  for (const one of versions)
+    for (const told of one.nodes)
+      if (!nodes.has(told.node) || nodes.get(told.node).since < told.since)
+        nodes.set(told.node, {version: one.version, since: told.since});
+  return [...nodes].sort(([a], [b]) => a.localeCompare(b));
+};
+
+function history_line(one) {
+  const line = make("tr"), buttons = make("td"), is_newest = one.version === rules.newest;
+  const cells = [one.version, new Date(one.when).toLocaleString(), one.author, one.comment, one.kind + (one.of ? ` of ${one.of}` : ""),
+                 one.changes || ""];
+  line.append(...cells.map((value, at) => make(at === 0 ? "th" : "td", at === 0 ? {scope: "row"} : {class: at > 2 ? "wrap" : ""}, String(value))));
+  const button = (text, does) => {
+    const made = make("button", {type: "button", "aria-label": `${text} ${one.version}`}, text);
+    made.addEventListener("click", does);
+    buttons.append(made, " ");
+  };
+  button("Compare", () => compare(one.version));
+  if (one.kind === "proposed" && is_newest)
+    button("Approve", () => confirm_change(`Approve version ${one.version}`, `/v1/rules/approve?version=${one.version}`));
+  if (!is_newest)
+    button("Roll back to", () => confirm_change(`Roll back to version ${one.version}`, `/v1/rules/rollback?to=${one.version}`));
+  line.append(buttons);
+  return line;
+}
+
+function show_history(history) {
+  rules.newest = history.versions.length > 0 ? history.versions[0].version : 0;
+  const titles = ["version", "when", "who", "why", "what", "changes", "do"];
+  const head = make("thead"), row = make("tr"), body = make("tbody");
+  row.append(...titles.map(title => make("th", {scope: "col"}, title)));
+  head.append(row);
+  body.append(...history.versions.map(history_line));
+  element("rules-history").replaceChildren(head, body);
+  table("rules-nodes", [["node", false], ["version", true], ["since", false]],
+        latest_of(history.versions).map(([node, told]) => [node, told.version, new Date(told.since).toLocaleString()]),
+        "no node has told the store yet");
+}
+
+async function refresh_history() {
+  show_history(await (await rules_ask("/v1/rules/versions?count=20")).json());
+}
+
+async function compare(version) {
+  try {
+    const [then, now] = await Promise.all([read_rules(version), read_rules()]);
+    element("rules-compare-title").textContent = `From version ${then.version} to version ${now.version}, the newest`;
+    show_diff("rules-compare-diff", then.text, now.text);
+    element("rules-compare").showModal();
+  } catch (error) {
+    say_rules("rules-done", error.message, true);
+  }
+}
+
+// Says first what it would change, and asks why.
+async function confirm_change(title, path) {
+  const dialog = element("rules-confirm");
+  element("rules-confirm-title").textContent = title;
+  element("rules-confirm-why").value = "";
+  say_rules("rules-confirm-said", "");
+  dialog.dataset.path = path;
+  dialog.showModal();
+  try {
+    const said = await (await rules_ask(`${path}&${parameters({comment: "looks at it", dry_run: "true"})}`, {method: "POST"})).json();
+    say_rules("rules-confirm-said", said.changes ? `It changes: ${said.changes}` : "It changes no limit.");
+  } catch (error) {
+    say_rules("rules-confirm-said", error.message, true);
+  }
+}
+
+async function confirmed() {
+  const dialog = element("rules-confirm"), rolls_back = dialog.dataset.path.includes("/rollback");
+  const why = {comment: element("rules-confirm-why").value, author: element("rules-who").value};
+  try {
+    const match = rolls_back ? `"${rules.newest}"` : undefined;
+    const said = await (await rules_ask(`${dialog.dataset.path}&${parameters(why)}`, {method: "POST", match})).json();
+    dialog.close();
+    await take_newest(true);
+    say_rules("rules-done", `Version ${said.version} is stored${said.changes ? `: ${said.changes}` : ""}.` + await follow(said.version));
+    await refresh_history();
+  } catch (error) {
+    if (error instanceof Refused && error.said.newest)
+      rules.newest = error.said.newest;
+    say_rules("rules-confirm-said", error.message, true);
+  }
+}
+
+// ---- who may ----
+
+let last_limits = [];
+
+// The rules of a file are shown as the limits in force are told: the file has secrets as well.
+const as_text = said => [`unmatched: ${said.unmatched}`, "limits:", ...said.limits.flatMap(limit => [
+  `  - name: ${limit.limit}`, `    algorithm: ${limit.algorithm}`, `    rate: ${limit.rate}`, `    capacity: ${limit.capacity}`,
+  `    mode: ${limit.mode}`, ...(limit.sharing ? [`    sharing: ${limit.sharing}`] : [])])].join("\n");
+
+function show_rules(said) {
+  const in_store = Boolean(said.rules);
+  rules.told_of = said.rules || null;
+  last_limits = said.limits.map(limit => limit.limit);
+  if (!in_store) {
+    element("rules-note").textContent = `The rules stand in ${said.source || "the example that is built in"} and are read-only ` +
+      "here: this is what is in force. To change them here, put them into a store (rules: { store }).";
+    element("rules-file").textContent = as_text(said);
+  } else if (rules.in_store !== in_store) {
+    element("rules-note").textContent = `The rules stand in ${said.rules.store}.`;
+  }
+  if (in_store && said.rules.newest > rules.newest && rules.base !== null)
+    note_newest(said.rules.newest);
+  element("rules-file").hidden = in_store;
+  element("rules-ask").hidden = !in_store || rules.base !== null;
+  if (in_store && rules.in_store !== in_store && token)
+    open_rules(token, true);
+  rules.in_store = in_store;
+}
+
+async function open_rules(shown, quiet = false) {
+  rules.admin = shown;
+  try {
+    await take_newest(false);
+    await refresh_history();
+    element("rules-ask").hidden = true;
+    element("rules-work").hidden = false;
+    say_rules("rules-wrong", "");
+    on_typed();
+  } catch (error) {
+    rules.base = null;
+    rules.admin = "";
+    if (!quiet)
+      say_rules("rules-wrong", error.message, true);
+  }
+}
+
+element("rules-ask").addEventListener("submit", event => {
+  event.preventDefault();
+  const shown = element("rules-token").value;
+  element("rules-token").value = "";
+  open_rules(shown);
+});
+element("rules-text").addEventListener("input", on_typed);
+element("rules-text").addEventListener("scroll", scroll_marks);
+element("rules-undo").addEventListener("click", () => put_text(rules.base.text));
+element("rules-go-on").addEventListener("click", () => take_newest(true).catch(refused));
+for (const mode of ["shadow", "enforce"])
+  element(`rules-${mode}`).addEventListener("click", () => {
+    const text = with_mode(typed(), element("rules-limit").value, mode);
+    if (text === null)
+      say_rules("rules-check", `Write “mode: ${mode}” at the limit yourself: it is not written as this page knows it.`, true);
+    else
+      put_text(text);
+  });
+element("rules-apply").addEventListener("submit", event => {
+  event.preventDefault();
+  apply();
+});
+for (const choice of document.querySelectorAll("input[name=percent]"))
+  choice.addEventListener("change", () => check_soon());
+element("rules-confirm-form").addEventListener("submit", event => {
+  event.preventDefault();
+  confirmed();
+});
+for (const dialog of document.querySelectorAll("dialog"))
+  dialog.querySelector(".close").addEventListener("click", () => dialog.close());
+window.addEventListener("beforeunload", event => {
+  if (is_changed())
+    event.preventDefault();
+});
