@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants machines bench algorithms scenarios labs demo-lock measure-sharing fuzz lint format install deb clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios labs demo-lock measure-sharing fuzz lint format install deb site clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -71,6 +71,10 @@ install: all ## into PREFIX, below DESTDIR if set
 
 deb: ## Debian packages, into build-deb/packages: weir, libweir0, libweir-session0, libweir-dev
 	scripts/deb --build $(BUILD)-deb --out $(BUILD)-deb/packages $(ARGS)
+
+site: ## the pages of docs/ as a site, into build/site: static, searchable, nothing from elsewhere
+	scripts/bootstrap site
+	scripts/site/build $(BUILD)/site-tools $(BUILD)/site
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*

@@ -2,7 +2,7 @@
  *
  * The program's folder is that of /proc/self/exe; the folders of `make install` are compiled in (base/meson.build),
  * each as a full path and as seen from the program's folder. Called by cli/apart.c for the programs behind `weir sim`,
- * `weir replay` and `weir reads`, and by modules/module.c for modules. */
+ * `weir replay` and `weir reads`, by modules/module.c for modules, by cli/serve_site.c for the documentation. */
 #include "base/beside.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@ static const struct installed {
 } installed[] = {
     [WEIR_BESIDE_PROGRAM] = { WEIR_PROGRAMS_NEAR, WEIR_PROGRAMS },
     [WEIR_BESIDE_MODULE] = { WEIR_MODULES_NEAR, WEIR_MODULES },
+    [WEIR_BESIDE_DATA] = { WEIR_DATA_NEAR, WEIR_DATA },
 };
 
 /* Of a program that was replaced while it runs, the kernel says "/usr/bin/weir (deleted)": the folder is right. */

@@ -14,6 +14,7 @@
 enum weir_beside_kind {
     WEIR_BESIDE_PROGRAM, /* libexecdir/weir */
     WEIR_BESIDE_MODULE,  /* libdir/weir */
+    WEIR_BESIDE_DATA,    /* datadir/weir */
 };
 
 struct weir_beside {

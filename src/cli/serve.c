@@ -19,6 +19,7 @@
 #include "cli/serve_needs.h"
 #include "cli/serve_rules.h"
 #include "cli/serve_sessions.h"
+#include "cli/serve_site.h"
 #include "cli/serve_state.h"
 #include "cli/serve_takeover.h"
 #include "cli/serve_warn.h"
@@ -36,6 +37,7 @@ struct serving {
     struct weir_serve_fixed fixed;   /* as it was at the start */
     struct weir_config_locks locks;  /* as well */
     struct weir_arena *arena;        /* of their texts */
+    struct weir_site *site;          /* NULL: there is none */
     uint8_t cluster_secret[16];
 };
 
@@ -310,6 +312,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .systemd = serving->flags.systemd,
+        .site = serving->site,
         .reload = reload,
         .moved = moved,
         .context = serving,
@@ -389,8 +392,10 @@ int weir_cli_serve(int argc, char **argv)
         weir_serve_flags_warn(config);
     if (config && untold.text[0])
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
+    serving.site = config ? weir_serve_site_load(config) : NULL;
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
     weir_serve_rules_deinit(&serving.rules);
+    weir_site_destroy(serving.site);
     weir_takeover_join_destroy(serving.join);
     weir_arena_destroy(serving.arena);
     weir_systemd_deinit(&systemd);

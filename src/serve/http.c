@@ -194,6 +194,18 @@ static bool answer_locks(struct weir_http_call *call)
 }
 
 /* False: it is none of theirs. */
+static bool answer_docs(struct weir_http_call *call)
+{
+    if (!weir_http_docs_path(call->request->path))
+        return false;
+    if (method_fits(call->request->method, READ))
+        weir_http_docs(call);
+    else
+        refuse_method(call, READ);
+    return true;
+}
+
+/* False: it is none of theirs. */
 static bool answer_permits(struct weir_http_call *call)
 {
     if (!weir_http_permits_path(call))
@@ -215,7 +227,8 @@ static bool refuse_browser(const struct weir_http_call *call)
     const struct weir_slice path = call->request->path;
     if (path_is(path, "/v1/auth"))
         return false;
-    if (weir_origin_foreign(call->request) && !path_is(path, "/")) { /* a link may lead to the dashboard */
+    /* A link may lead to the dashboard, and to the documentation. */
+    if (weir_origin_foreign(call->request) && !path_is(path, "/") && !weir_http_docs_path(path)) {
         weir_count(&conn->loop->counters.foreign_refused, 1);
         weir_http_reply_problem(call, 403, "",
                                 "a web page of another origin may not ask this server "
@@ -271,7 +284,7 @@ static void answer(struct weir_http_call *call)
             routes[i].handle(call);
         return;
     }
-    if (!answer_locks(call) && !answer_permits(call))
+    if (!answer_locks(call) && !answer_permits(call) && !answer_docs(call))
         weir_http_reply_problem(
             call, 404, "",
             "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
@@ -279,7 +292,7 @@ static void answer(struct weir_http_call *call)
             "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, /v1/state, "
             "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
             "level, reset and unban, /healthz, /readyz, "
-            "/metrics");
+            "/metrics, /docs/");
 }
 
 /* ---- the protocol ---- */
@@ -356,6 +369,7 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         call->authorization_used = false;
         call->caller = NULL;
         call->wait_ns = 0;
+        call->max_age_s = 0;
         answer(call);
         break;
     case WEIR_HTTP_REFUSED:
@@ -410,7 +424,7 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
 static size_t kept(struct weir_conn *conn)
 {
     const struct weir_http_session *session = weir_conn_state(conn);
-    return session->rest ? session->rest_size : 0;
+    return session->rest_owned ? session->rest_size : 0;
 }
 
 static void on_hold_lost(struct weir_conn *conn)
@@ -428,8 +442,8 @@ static void on_close(struct weir_conn *conn)
     weir_http_locks_drop(session);
     weir_http_sessions_drop(session);
     weir_http_rules_drop(session);
-    free(session->rest);
-    session->rest = NULL;
+    free(session->rest_owned);
+    session->rest = session->rest_owned = NULL;
 }
 
 static const char full_text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"

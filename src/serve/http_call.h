@@ -30,8 +30,9 @@ struct weir_http_trace {
 /* Of one connection. */
 struct weir_http_session {
     struct weir_http codec;
-    bool closes;   /* the answer being written ends the connection */
-    uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
+    bool closes;         /* the answer being written ends the connection */
+    const uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
+    uint8_t *rest_owned; /* the same, where it ends with the answer; NULL: it stays */
     size_t rest_size;
     size_t rest_sent;
     bool rest_closes;                  /* the connection ends with it */
@@ -69,6 +70,7 @@ struct weir_http_call {
     const struct weir_time *time;
     unsigned rights;         /* that were found to suffice; 0 where none are needed */
     uint64_t wait_ns;        /* the answer goes so much later */
+    unsigned max_age_s;      /* for how long caches may keep the answer; 0: not at all */
     const char *caller;      /* of what needs the right admin: whose token was shown */
     bool authorization_used; /* Authorization said who the caller is: it is no attribute */
 };
@@ -113,6 +115,9 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 /* An answer of any length, which takes over `body` (from malloc): the connection sends it as the client takes it. */
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, const char *fields, uint8_t *body,
                           size_t size);
+/* The same with a body that outlives the server, and is not copied. */
+void weir_http_reply_shared(const struct weir_http_call *call, const char *type, const char *fields,
+                            const uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
 /* ---- as weir_protocol's: http_hand.c ---- */
@@ -141,6 +146,8 @@ void weir_http_state(struct weir_http_call *call);
 void weir_http_page(struct weir_http_call *call);
 void weir_http_page_css(struct weir_http_call *call);
 void weir_http_page_js(struct weir_http_call *call);
+bool weir_http_docs_path(struct weir_slice path); /* /docs, or below it */
+void weir_http_docs(struct weir_http_call *call);
 
 /* False: the request's path is none of locks. Else an error of the path with its fault, or 0 and what follows. */
 bool weir_http_locks_path(struct weir_http_call *call, int *ret_error, struct weir_fault *ret_fault);

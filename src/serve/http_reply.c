@@ -61,6 +61,7 @@ static void write_head(const struct weir_http_call *call, struct weir_text *text
                                     .status = status,
                                     .content_type = type,
                                     .content_length = body_size,
+                                    .max_age_s = call->max_age_s,
                                     .keep_alive = !call->session->closes,
                                     .version_10 = request && request->version_10,
                                     .wall_ns = call->time->wall_ns + call->wait_ns,
@@ -154,15 +155,16 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 
 /* ---- long answers ---- */
 
-void weir_http_reply_long(const struct weir_http_call *call, const char *type, const char *fields, uint8_t *body,
-                          size_t size)
+/* `owned` is `body`, or NULL. */
+static void reply_in_parts(const struct weir_http_call *call, const char *type, const char *fields, const uint8_t *body,
+                           size_t size, uint8_t *owned)
 {
     struct weir_http_session *session = call->session;
     weir_assert(!session->rest);
     const size_t head_max = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2;
     uint8_t *room = weir_conn_reserve(call->conn, head_max);
     if (!room) {
-        free(body);
+        free(owned);
         return;
     }
     struct weir_text text = weir_text_init(room, head_max);
@@ -173,15 +175,28 @@ void weir_http_reply_long(const struct weir_http_call *call, const char *type, c
     weir_conn_commit(call->conn, text.size);
     session->rest_closes = !keep;
     if (head_only(call)) {
-        free(body);
+        free(owned);
         if (!keep)
             weir_conn_close_after_flush(call->conn);
         return;
     }
     session->rest = body;
+    session->rest_owned = owned;
     session->rest_size = size;
     session->rest_sent = 0;
     weir_http_send_rest(call->conn);
+}
+
+void weir_http_reply_long(const struct weir_http_call *call, const char *type, const char *fields, uint8_t *body,
+                          size_t size)
+{
+    reply_in_parts(call, type, fields, body, size, body);
+}
+
+void weir_http_reply_shared(const struct weir_http_call *call, const char *type, const char *fields,
+                            const uint8_t *body, size_t size)
+{
+    reply_in_parts(call, type, fields, body, size, NULL);
 }
 
 void weir_http_send_rest(struct weir_conn *conn)
@@ -194,8 +209,8 @@ void weir_http_send_rest(struct weir_conn *conn)
         session->rest_sent += part;
         if (session->rest_sent < session->rest_size)
             continue;
-        free(session->rest);
-        session->rest = NULL;
+        free(session->rest_owned);
+        session->rest = session->rest_owned = NULL;
         if (session->rest_closes)
             weir_conn_close_after_flush(conn);
     }

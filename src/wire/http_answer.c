@@ -47,7 +47,14 @@ void weir_http_answer_head(struct weir_text *text, const struct weir_http_answer
     weir_text_str(text, weir_http_reason(answer->status));
     weir_text_lit(text, "\r\nDate: ");
     weir_text_http_date(text, answer->wall_ns);
-    weir_text_lit(text, "\r\nCache-Control: no-store\r\nContent-Length: ");
+    weir_text_lit(text, "\r\nCache-Control: ");
+    if (answer->max_age_s > 0) {
+        weir_text_lit(text, "max-age=");
+        weir_text_u64(text, answer->max_age_s);
+    } else {
+        weir_text_lit(text, "no-store");
+    }
+    weir_text_lit(text, "\r\nContent-Length: ");
     weir_text_u64(text, answer->content_length);
     if (answer->content_type) {
         weir_text_lit(text, "\r\nContent-Type: ");

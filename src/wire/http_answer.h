@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 answers: the head, as text. A verdict must not be cached (RFC 6585 section 4), so no answer is.
+ * HTTP/1.1 answers: the head, as text. A verdict must not be cached (RFC 6585 section 4), so no
+ * answer is that does not say for how long.
  *
  * Thread rule: plain values. */
 #pragma once
@@ -12,6 +13,7 @@
 /* Every status that weir answers with: X(status, reason). */
 #define WEIR_HTTP_STATUS_LIST(X)                                                                                       \
     X(200, "OK")                                                                                                       \
+    X(308, "Permanent Redirect")                                                                                       \
     X(400, "Bad Request")                                                                                              \
     X(401, "Unauthorized")                                                                                             \
     X(403, "Forbidden")                                                                                                \
@@ -46,9 +48,10 @@ struct weir_http_answer {
     int status;
     const char *content_type; /* NULL: there is no body */
     size_t content_length;
-    bool keep_alive;  /* another answer follows on this connection */
-    bool version_10;  /* asked in HTTP/1.0, where keeping is what must be said */
-    uint64_t wall_ns; /* for Date */
+    unsigned max_age_s; /* for how long caches may keep it; 0: not at all */
+    bool keep_alive;    /* another answer follows on this connection */
+    bool version_10;    /* asked in HTTP/1.0, where keeping is what must be said */
+    uint64_t wall_ns;   /* for Date */
 };
 
 /* Status line and the fields that every answer has. The caller adds its own fields, each with CRLF, and ends the head

@@ -21,6 +21,8 @@ from weir_server import BUILD, ROOT, read_all
 PACKAGES = ('weir', 'libweir0', 'libweir-session0', 'libweir-dev')
 HEALTH = b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 
+DOCS = HEALTH.replace(b'/healthz', b'/docs/')
+
 
 def make(out, *arguments):
     done = subprocess.run([ROOT / 'scripts/deb', '--build', f'{BUILD}-deb', '--out', out, *arguments], check=False,
@@ -62,8 +64,12 @@ class Deb(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix='weir-deb-')
         cls.addClassCleanup(folder.cleanup)
         cls.path = pathlib.Path(folder.name)
-        cls.output = make(cls.path / 'old')
-        make(cls.path / 'new', '--version', '0.1.0+1')
+        site = cls.path / 'site'  # what `make site` makes is looked at in test_site.py
+        site.mkdir()
+        (site / 'weir-site.txt').touch()
+        (site / 'index.html').write_text('the pages', encoding='utf-8')
+        cls.output = make(cls.path / 'old', '--site', site)
+        make(cls.path / 'new', '--version', '0.1.0+1', '--site', cls.path)
         depends = {name: field(subprocess.run(['dpkg-deb', '-f', cls.deb('old', name)], capture_output=True, text=True,
                                               check=True).stdout, 'Depends') for name in PACKAGES}
         (cls.path / 'root').mkdir()
@@ -134,6 +140,7 @@ class Deb(unittest.TestCase):
         served = Served(self.root)
         try:
             self.assertIn(b'200 OK', served.ask())
+            self.assertTrue(served.ask(DOCS).endswith(b'the pages'))
             lock = b'{"owner":"me","ttl_ms":15000}'
             self.assertIn(b'"granted":true', served.ask(b'POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n'
                                                         b'Connection: close\r\nContent-Length: %d\r\n\r\n' % len(lock) + lock))
@@ -184,6 +191,7 @@ class Deb(unittest.TestCase):
         self.assertEqual(file.stat().st_mode & 0o777, 0o640)
         served = Served(self.root)
         self.assertIn(b'200 OK', served.ask())
+        self.assertIn(b'make site', served.ask(DOCS), 'this one was made without')
         self.assertEqual(served.stop(), 0)
 
 

@@ -20,7 +20,7 @@ from terminal import Terminal
 from weir_server import BUILD, ROOT, Resp, Weir
 
 PAGE = ROOT / 'docs' / 'top.md'
-BEGIN, END = '<!-- the picture: tests/live/test_top_terminal.py -->\n```\n', '```\n'
+BEGIN, END = '<!-- the picture: tests/live/test_top_terminal.py -->\n```text\n', '```\n'
 CONFIG = '''top: { keys: text }
 limits:
   - { name: api-per-user, match: { route: /api/* }, key: [user], rate: 100/day, burst: 20 }

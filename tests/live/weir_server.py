@@ -23,7 +23,8 @@ class Weir:
     """weir serve, ready: `resp` and `http` are its ports. Without a configuration it has the example limits. A context
     manager; stop() returns the exit code."""
 
-    def __init__(self, config='limits: []\n', threads=2, arguments=(), stdin=subprocess.DEVNULL, preexec=None):
+    def __init__(self, config='limits: []\n', threads=2, arguments=(), stdin=subprocess.DEVNULL, preexec=None,
+                 program=BUILD / 'weir'):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
         self.config = pathlib.Path(self.folder.name, 'weir.yaml')
         if config is not None:
@@ -32,7 +33,7 @@ class Weir:
         self.log = pathlib.Path(self.folder.name, 'log')
         with open(self.log, 'wb') as log:
             self.process = subprocess.Popen(
-                [str(BUILD / 'weir'), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
+                [str(program), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
                  '--threads', str(threads), *arguments],
                 stdin=stdin, stdout=log, stderr=subprocess.STDOUT, preexec_fn=preexec,
                 env=dict(os.environ, STATE_DIRECTORY=self.folder.name))  # where the example keeps its locks

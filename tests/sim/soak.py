@@ -178,7 +178,7 @@ def main():
     print(result)
     if options.write:
         write(options.write, f'{datetime.date.today()}, commit {records.commit}, {os.cpu_count()} cores.\n\n{result}\n\n'
-                             f'### Planted mistakes\n\n```\n{text.strip()}\n```')
+                             f'### Planted mistakes\n\n```text\n{text.strip()}\n```')
     good = found and all(t['broken'] == 0 and t['decisions_min'] >= 1000 and t['faults_min'] >= 3 and
                          t['virtual_min_ns'] >= 10e9 for t in totals.values())
     good &= all(totals[m]['near_half'] * 100 >= totals[m]['runs'] for m in ('batched', 'gossip', 'batched-host') if m in totals)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <limits.h>
 
 #include "wire/http_answer.h"
 
@@ -36,6 +37,16 @@ static void a_kept_answer_with_a_body(void **state)
                                        "Content-Type: application/json\r\n");
 }
 
+static void an_answer_may_say_for_how_long_it_is_kept(void **state)
+{
+    (void)state;
+    const struct weir_http_answer answer = {
+        .status = 308, .max_age_s = 600, .keep_alive = true, .wall_ns = WEIR_NS_PER_SECOND
+    };
+    assert_string_equal(head(&answer), "HTTP/1.1 308 Permanent Redirect\r\nDate: Thu, 01 Jan 1970 00:00:01 GMT\r\n"
+                                       "Cache-Control: max-age=600\r\nContent-Length: 0\r\n");
+}
+
 static void what_the_connection_does_is_said_where_it_must_be(void **state)
 {
     (void)state;
@@ -56,6 +67,7 @@ static void the_longest_head_keeps_its_bound(void **state)
     const struct weir_http_answer answer = { .status = 431,
                                              .content_type = "text/plain; version=0.0.4; charset=utf-8",
                                              .content_length = SIZE_MAX,
+                                             .max_age_s = UINT_MAX,
                                              .keep_alive = true,
                                              .version_10 = true,
                                              .wall_ns = UINT64_MAX };
@@ -95,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kept_answer_with_a_body),
+        cmocka_unit_test(an_answer_may_say_for_how_long_it_is_kept),
         cmocka_unit_test(what_the_connection_does_is_said_where_it_must_be),
         cmocka_unit_test(the_longest_head_keeps_its_bound),
         cmocka_unit_test(a_problem_is_json_whatever_its_text),

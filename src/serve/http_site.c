@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /docs and what lies below: the documentation (site.c), the same for everybody. A path is compared as it was sent.
+ * Called by http.c. */
+#include <string.h>
+
+#include "serve/http_call.h"
+#include "serve/loop.h"
+#include "serve/site.h"
+
+#define PREFIX "/docs"
+#define KEPT_S 600 /* by browsers and caches: a newer site is seen that much later */
+#define NAME_MAX_BYTES 256
+
+static const char absent[] =
+    "There is no documentation here: this weir was installed, or built, without it.\n\n"
+    "In the source of weir, `make site` writes build/site, which build/weir serves from its next start on. What was\n"
+    "installed serves it once `make site` and `make install` have put it into share/weir/site.\n"
+    "The pages themselves are the Markdown in docs/.\n";
+static const char missing[] = "There is no such page. They begin at /docs/\n";
+
+bool weir_http_docs_path(struct weir_slice path)
+{
+    const size_t size = sizeof(PREFIX) - 1;
+    return path.size >= size && memcmp(path.data, PREFIX, size) == 0 &&
+           (path.size == size || ((const char *)path.data)[size] == '/');
+}
+
+static struct weir_slice trim(struct weir_slice text)
+{
+    const char *at = text.data;
+    size_t size = text.size;
+    for (; size > 0 && (*at == ' ' || *at == '\t'); size--)
+        at++;
+    while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t'))
+        size--;
+    return (struct weir_slice){ at, size };
+}
+
+/* "gzip" among codings with commas. With a weight it is passed over: who gives one says rather what they prefer, and
+ * all take what is not packed. */
+static bool accepts_gzip(const struct weir_http_request *request)
+{
+    const struct weir_http_header *field = weir_http_find(request, "accept-encoding");
+    const char *at = field ? field->value.data : "", *end = at + (field ? field->value.size : 0);
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *stop = comma ? comma : end;
+        if (weir_http_is(trim((struct weir_slice){ at, (size_t)(stop - at) }), "gzip"))
+            return true;
+        at = stop + (comma ? 1 : 0);
+    }
+    return false;
+}
+
+/* The same file as `make site` has packed it; NULL: it has not. */
+static const struct weir_site_file *packed(const struct weir_site *site, struct weir_slice name)
+{
+    char longer[NAME_MAX_BYTES + 3];
+    if (name.size > NAME_MAX_BYTES)
+        return NULL;
+    memcpy(longer, name.data, name.size);
+    memcpy(longer + name.size, ".gz", 3);
+    return weir_site_find(site, (struct weir_slice){ longer, name.size + 3 });
+}
+
+static void reply_text(const struct weir_http_call *call, int status, const char *fields, const char *text)
+{
+    char copy[512];
+    struct weir_text body = weir_text_init(copy, sizeof(copy));
+    weir_text_str(&body, text);
+    weir_http_reply_body(call, status, WEIR_HTTP_PLAIN, fields, &body);
+}
+
+static void reply_file(struct weir_http_call *call, const struct weir_site *site, const struct weir_site_file *file)
+{
+    char fields[WEIR_SITE_FIELDS_MAX + 32];
+    struct weir_text text = weir_text_init(fields, sizeof(fields) - 1);
+    const struct weir_site_file *small = accepts_gzip(call->request)
+                                             ? packed(site, (struct weir_slice){ file->name, strlen(file->name) })
+                                             : NULL;
+    weir_text_str(&text, weir_site_fields(site));
+    if (small)
+        weir_text_lit(&text, "Content-Encoding: gzip\r\n");
+    fields[text.size] = '\0';
+    call->max_age_s = KEPT_S;
+    weir_http_reply_shared(call, file->type, fields, small ? small->bytes : file->bytes,
+                           small ? small->size : file->size);
+}
+
+void weir_http_docs(struct weir_http_call *call)
+{
+    const struct weir_site *site = call->conn->loop->common->site;
+    struct weir_slice path = call->request->path, name = { "index.html", sizeof("index.html") - 1 };
+    if (!site) {
+        reply_text(call, 404, "", absent);
+        return;
+    }
+    if (path.size == sizeof(PREFIX) - 1) { /* links in pages are relative */
+        reply_text(call, 308, "Location: " PREFIX "/\r\n", "The pages begin at " PREFIX "/\n");
+        return;
+    }
+    if (path.size > sizeof(PREFIX))
+        name = (struct weir_slice){ (const char *)path.data + sizeof(PREFIX), path.size - sizeof(PREFIX) };
+    const struct weir_site_file *file = weir_site_find(site, name);
+    if (file)
+        reply_file(call, site, file);
+    else
+        reply_text(call, 404, "", missing);
+}
