@@ -75,7 +75,7 @@ static bool regain(struct weir_postgres *postgres, uint64_t deadline_ns)
     }
     if (!postgres->raised)
         postgres->ground = now.ground;
-    else if (!weir_pg_take_over(postgres, &now))
+    else if (!weir_pg_adopt_incarnation(postgres, &now))
         weir_pg_need_raise(postgres, &now);
     return true;
 }

@@ -49,7 +49,7 @@ void weir_pg_show_up(struct weir_postgres *postgres, bool up, bool raised);
 bool weir_pg_identify_now(struct weir_postgres *postgres, struct weir_pg_identity *ret_identity, uint64_t deadline_ns);
 
 /* The incarnation that the database has becomes ours, and is not raised. */
-bool weir_pg_take_over(struct weir_postgres *postgres, const struct weir_pg_identity *identity);
+bool weir_pg_adopt_incarnation(struct weir_postgres *postgres, const struct weir_pg_identity *identity);
 
 /* To above what the store has, what this node granted under, `seen`, and both clocks. If another node raises it that
  * far after `before` was read, theirs is taken; begin with UINT64_MAX. It never waits for the clock: `pace` says when

@@ -113,7 +113,7 @@ static bool witness_save(struct weir_postgres *postgres, const struct weir_pg_id
     return true;
 }
 
-bool weir_pg_take_over(struct weir_postgres *postgres, const struct weir_pg_identity *identity)
+bool weir_pg_adopt_incarnation(struct weir_postgres *postgres, const struct weir_pg_identity *identity)
 {
     /* What nobody of us raised it to. In the witness it would outlive its correction. */
     if (identity->ground.incarnation >= WEIR_INCARNATION_MAX)
@@ -173,7 +173,7 @@ static bool try_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t *b
             return false;
         }
         if (stored > *before && stored > floor)
-            return weir_pg_take_over(postgres, &now);
+            return weir_pg_adopt_incarnation(postgres, &now);
         *before = weir_min_u64(*before, stored);
         if (!weir_pace_may(&postgres->pace, raised, wall_s))
             return false;
@@ -251,7 +251,7 @@ bool weir_pg_settle(struct weir_postgres *postgres, uint64_t deadline_ns)
         !weir_pg_identify_now(postgres, &identity, deadline_ns) || !fit(postgres, &identity) ||
         query(postgres, weir_pg_prepare, &last, deadline_ns) != WEIR_PG_DONE)
         return false;
-    if (!same_run(postgres, &identity, deadline_ns) || !weir_pg_take_over(postgres, &identity))
+    if (!same_run(postgres, &identity, deadline_ns) || !weir_pg_adopt_incarnation(postgres, &identity))
         weir_pg_need_raise(postgres, &identity);
     return postgres->link.conn != NULL;
 }

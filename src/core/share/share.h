@@ -71,7 +71,7 @@ struct weir_share_event {
     enum weir_share_event_kind kind;
     uint64_t units;
     uint64_t seq;
-    bool undone; /* LOST: it is known that the engine has done nothing */
+    bool undone; /* UNANSWERED: it is known that the engine has done nothing */
     const struct weir_share_answer *answer;
 };
 
@@ -79,7 +79,7 @@ enum weir_share_say {
     WEIR_SHARE_NOTHING, /* not an answer to RESERVE or COMMIT */
     WEIR_SHARE_YES,
     WEIR_SHARE_NO,
-    WEIR_SHARE_WAIT, /* the engine must say: RESERVE again after the next HEARD or LOST of this key */
+    WEIR_SHARE_WAIT, /* the engine must say: RESERVE again after the next HEARD or UNANSWERED of this key */
 };
 
 struct weir_share_effects {
