@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verb `weir serve`, called by main.c. It makes configuration, limiter, setup and lock engine, in this order,
- * prints what is served, and runs the server (serve/server.c) until a signal ends it. The server calls reload() back,
- * for SIGHUP and when other nodes have newer definitions of limits (`again`): it makes the next setup and says what
- * changed. The command line is read in serve_flags.c; how flags and file become
- * a configuration is in serve_config.c. */
+ * prints what is served, and runs the server (serve/server.c) until a signal ends it. The server calls back
+ * make_next_setup(), for SIGHUP and when other nodes have newer definitions of limits (`again`): it makes the next
+ * setup and says what changed. The command line is read in serve_flags.c; how flags and file become a configuration is
+ * in serve_config.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,8 +119,9 @@ static struct weir_config *load_next(struct serving *serving, struct weir_revisi
     return NULL;
 }
 
-static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
-                                 enum weir_reload what, char *ret_said, size_t said_size)
+static struct weir_setup *make_next_setup(void *context, struct weir_revisions *revisions,
+                                          const struct weir_setup *in_force, enum weir_reload what, char *ret_said,
+                                          size_t said_size)
 {
     const bool again = what == WEIR_RELOAD_REVISIONS;
     struct serving *serving = context;
@@ -313,7 +314,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .systemd = serving->flags.systemd,
         .site = serving->site,
-        .reload = reload,
+        .reload = make_next_setup,
         .moved = moved,
         .context = serving,
         .follower = serving->rules.follower,
