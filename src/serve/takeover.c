@@ -289,10 +289,12 @@ static bool has_parted(struct weir_takeover *takeover)
     return !tls;
 }
 
-/* It has GO and says nothing: what it does nobody knows before it is gone. */
-static void end_successor(struct weir_takeover *takeover)
+/* Of one that has GO, and says nothing or something else, nobody knows what it does before it is gone. */
+static void give_up(struct weir_takeover *takeover, const char *why)
 {
-    if (takeover->pid_fd >= 0)
+    if (takeover->state != GOING)
+        fail(takeover, "%s", why);
+    else if (takeover->pid_fd >= 0)
         (void)syscall(SYS_pidfd_send_signal, takeover->pid_fd, SIGKILL, NULL, 0);
 }
 
@@ -300,10 +302,8 @@ static void on_late(struct weir_takeover *takeover)
 {
     if (takeover->state == PARTING)
         freeze(takeover);
-    else if (takeover->state == GOING)
-        end_successor(takeover);
     else
-        fail(takeover, "%s", bounds[takeover->state].why);
+        give_up(takeover, bounds[takeover->state].why);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -364,7 +364,7 @@ static void on_message(struct weir_takeover *takeover)
     } else if (takeover->state == GOING && kind == WEIR_TAKEOVER_DECIDING) {
         gone(takeover);
     } else {
-        fail(takeover, "the successor says what it should not say now");
+        give_up(takeover, "the successor says what it should not say now");
     }
 }
 
@@ -378,11 +378,8 @@ static void on_channel(uv_poll_t *poll, int status, int events)
             return;
         if (!error) {
             on_message(takeover);
-        } else if (error != WEIR_EIO && takeover->state != GOING) {
-            fail(takeover, "the successor says what nobody says");
         } else if (error != WEIR_EIO) {
-            end_successor(takeover);
-            return;
+            give_up(takeover, "the successor says what nobody says");
         } else {
             say(takeover, WEIR_LOG_ERROR, "take_over_failed", "this weir goes on: the successor has ended (%s)",
                 states[takeover->state].name);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A successor that goes as far as it is told to and then ends, or stands still: `python3 takeover_fake.py PATH STEP`
-says STEP and sleeps. What is said when: src/serve/takeover_channel.h."""
+says STEP and sleeps; with a third word it says something out of turn first. What is said when:
+src/serve/takeover_channel.h."""
 import array
 import os
 import socket
@@ -86,4 +87,8 @@ if __name__ == '__main__':
     with Fake(sys.argv[1]) as fake:
         fake.go_to(sys.argv[2])
         print(sys.argv[2], flush=True)
+        if 'ready' in sys.argv[3:]:
+            fake.say(SAYS_READY)
+        if 'nonsense' in sys.argv[3:]:
+            fake.socket.send(b'nonsense')
         time.sleep(600)

@@ -8,6 +8,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -211,17 +212,20 @@ class GoesOn(unittest.TestCase):
             ended += 1
         self.assertGreater(ended, 2)
 
-    def test_one_that_says_nothing_after_go_is_ended(self):
-        fake = subprocess.Popen(['/usr/bin/env', 'python3', str(pathlib.Path(__file__).with_name('takeover_fake.py')),
-                                 str(self.chain.path / 'takeover'), 'told'], stdout=subprocess.PIPE)
-        try:
-            self.assertEqual(fake.stdout.readline(), b'told\n')
-            self.assertEqual(fake.wait(60), -signal.SIGKILL)
-        finally:
-            fake.kill()
-            fake.wait()
-            fake.stdout.close()
-        self.ask()
+    def test_one_that_does_not_say_what_it_does_after_go_is_ended(self):
+        """It may decide by then: there is no going on before it is gone."""
+        for words in ((), ('ready',), ('nonsense',)):
+            with self.subTest(words):
+                fake = subprocess.Popen([sys.executable, str(pathlib.Path(__file__).with_name('takeover_fake.py')),
+                                         str(self.chain.path / 'takeover'), 'told', *words], stdout=subprocess.PIPE)
+                try:
+                    self.assertEqual(fake.stdout.readline(), b'told\n')
+                    self.assertEqual(fake.wait(20), -signal.SIGKILL)
+                finally:
+                    fake.kill()
+                    fake.wait()
+                    fake.stdout.close()
+                self.ask()
 
     def test_another_protocol_is_refused(self):
         with Fake(self.chain.path / 'takeover', protocol=2) as fake:

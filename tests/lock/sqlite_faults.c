@@ -304,6 +304,21 @@ static void faults__numbers_near_their_end_are_refused(void **state)
     }
 }
 
+/* No number is given out above the counter: the next one would not be greater than that of this lock. */
+static void faults__a_lock_above_the_counter_is_refused(void **state)
+{
+    (void)state;
+    static const char above[] = "UPDATE held SET number = (SELECT counter FROM meta) + 1";
+    sqlite3 *db = NULL;
+    world_granted(world_acquire("a", "A", TTL));
+    world_close();
+    assert_int_equal(sqlite3_open(disk_files.path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, above, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_changes(db), 1);
+    sqlite3_close(db);
+    assert_refused(disk_files.path, WEIR_ECORRUPT);
+}
+
 static void faults__a_second_process_is_refused(void **state)
 {
     (void)state;
@@ -374,6 +389,7 @@ int main(int count, char **words)
         CASE(faults__a_stepped_clock_changes_no_lease),
         CASE(faults__a_damaged_store_is_refused_and_left_as_it_is),
         CASE(faults__numbers_near_their_end_are_refused),
+        CASE(faults__a_lock_above_the_counter_is_refused),
         CASE(faults__a_second_process_is_refused),
         CASE(faults__a_second_process_is_refused_while_the_disk_fails),
         CASE(faults__a_release_put_off_survives_kill_9_after_a_second),

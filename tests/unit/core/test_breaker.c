@@ -245,6 +245,24 @@ static void breaker__after_it_held_the_next_opening_is_a_first_one(void **state)
     assert_int_equal(breaker.until_ns - now_ns, 100 * MS);
 }
 
+/* A window of it, for half of one may fail yet. */
+static void breaker__that_closed_a_moment_ago_has_not_held(void **state)
+{
+    (void)state;
+    begin();
+    open_it();
+    wait_half_open();
+    ask(false);
+    assert_int_equal(breaker.until_ns - now_ns, 200 * MS);
+    wait_half_open();
+    for (int i = 0; i < 3; i++)
+        ask(true);
+    now_ns += 800 * MS;
+    ask(true);
+    open_it();
+    assert_int_equal(breaker.until_ns - now_ns, 400 * MS);
+}
+
 static void breaker__states_have_names(void **state)
 {
     (void)state;
@@ -328,6 +346,7 @@ int main(void)
         cmocka_unit_test(breaker__what_waited_does_not_come_at_once),
         cmocka_unit_test(breaker__an_answer_to_an_older_ask_says_nothing),
         cmocka_unit_test(breaker__after_it_held_the_next_opening_is_a_first_one),
+        cmocka_unit_test(breaker__that_closed_a_moment_ago_has_not_held),
         cmocka_unit_test(breaker__states_have_names),
         cmocka_unit_test(breaker__moves_only_as_the_list_says),
     };

@@ -329,6 +329,20 @@ static void flight__each_window_grows_by_one(void **state)
     }
 }
 
+/* Once its end is found, too: that the window before was full says nothing of this one. */
+static void flight__that_is_hardly_used_any_more_does_not_grow(void **state)
+{
+    (void)state;
+    begin();
+    round_of(64, 1 * MS);
+    round_of(flight.size, 15 * MS); /* cuts */
+    round_of(flight.size, 1 * MS);
+    const uint32_t size = flight.size;
+    for (uint32_t i = 0; i < 3 * size; i++)
+        round_of(1, 1 * MS);
+    assert_int_equal(flight.size, size);
+}
+
 /* Between a quarter and a half it neither grows nor is cut; but from then on it takes a window to grow by one. */
 static void flight__that_shows_a_short_queue_has_found_its_end(void **state)
 {
@@ -345,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flight__forgets_a_stall_when_it_is_over),
+        cmocka_unit_test(flight__that_is_hardly_used_any_more_does_not_grow),
         cmocka_unit_test(flight__is_full_when_as_many_are_under_way_as_it_holds),
         cmocka_unit_test(flight__doubles_until_a_queue_shows_then_grows_by_one_per_window),
         cmocka_unit_test(flight__does_not_grow_while_it_is_not_used),

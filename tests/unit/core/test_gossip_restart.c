@@ -101,6 +101,40 @@ static void test_a_clock_that_was_ahead_at_a_start_is_outrun(void **state)
     }
 }
 
+/* What it said before it knew all was not all there is. */
+static void test_a_node_that_has_synced_is_heard_once_more_from_the_beginning(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_start(net, 2);
+    struct weir_gossip *node = &net->node[2].gossip;
+    struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 2, .epoch = 100, .seq = 1, .until = 5 }, said;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 2)), WEIR_GOSSIP_NEW);
+    weir_gossip_hear_end(node, &head, true, net_clock(net, 2));
+    weir_gossip_say(node, 1, 0, net_clock(net, 2), &said);
+    assert_int_equal(said.have, 5);
+    head.seq = 2;
+    head.synced = true;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 2)), WEIR_GOSSIP_NEW);
+    weir_gossip_say(node, 1, 0, net_clock(net, 2), &said);
+    assert_int_equal(said.have, 0);
+}
+
+/* A time of the clock that an earlier start had: it may lie ahead of all that this one has seen. */
+static void test_an_echo_of_an_earlier_start_tells_no_time(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    struct weir_gossip *node = &net->node[2].gossip;
+    struct weir_gossip_key *key = net_key(net, 2, 0);
+    const struct weir_event event = net_event(net, 2, 0);
+    struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 2, .echo_epoch = node->epoch - 1 };
+    const struct weir_gossip_word word = { .id = { 1, 0 }, .limit = 1 };
+    head.echo_ns = event.now_ns + HOUR;
+    assert_true(weir_gossip_hear_word(node, key, &head, &word, &event));
+    assert_int_equal(key->about[1].known_ns, 0);
+}
+
 /* Two processes that always learn of each other before the others answer: each goes one further, once. */
 static void test_twins_do_not_outrun_each_other_for_ever(void **state)
 {
@@ -307,6 +341,8 @@ int main(void)
         cmocka_unit_test(test_the_lower_of_two_buckets_that_know_the_same_holds),
         cmocka_unit_test(test_a_node_that_has_been_there_for_long_keeps_its_own),
         cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
+        cmocka_unit_test(test_a_node_that_has_synced_is_heard_once_more_from_the_beginning),
+        cmocka_unit_test(test_an_echo_of_an_earlier_start_tells_no_time),
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
         cmocka_unit_test(test_a_new_start_has_acknowledged_nothing),
         cmocka_unit_test(test_a_count_above_its_own_is_a_twins),

@@ -351,6 +351,21 @@ static void leased__what_is_committed_or_cancelled_too_late_is_counted(void **st
     }
 }
 
+/* Of a request that does not go on all units are, also those that were taken from what another had set aside since. */
+static void leased__a_commit_that_comes_too_late_in_part_is_counted_whole(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 3, SECOND + 2 * MS);
+    step(WEIR_SHARE_TICK, 0, 4 * SECOND);
+    assert_int_equal(key.forfeited, 7);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 2, 4 * SECOND).say, WEIR_SHARE_WAIT);
+    hear(key.seq, 2, 2 * SECOND, 5, 4 * SECOND + MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 2, 4 * SECOND + MS).say, WEIR_SHARE_YES);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 3, 4 * SECOND + MS).say, WEIR_SHARE_NO);
+    assert_int_equal(key.forfeited, 10);
+}
+
 /* A node that asks late and hears late; `granted` for the key's ask, and how long it is held. */
 static struct weir_share_effects hear_patiently(uint64_t granted, uint64_t hold_ns, uint64_t now_ns)
 {
@@ -422,6 +437,7 @@ int main(void)
         cmocka_unit_test(leased__what_is_granted_too_late_to_spend_is_given_back),
         cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
         cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),
+        cmocka_unit_test(leased__a_commit_that_comes_too_late_in_part_is_counted_whole),
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
         cmocka_unit_test(leased__a_return_that_may_have_come_too_late_is_counted),
         cmocka_unit_test(leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up),

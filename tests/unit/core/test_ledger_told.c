@@ -212,6 +212,33 @@ static void ledger__holds_for_no_longer_than_a_minute(void **state)
     assert_int_equal(world_ask(&world, &longest).hold_ns, WEIR_SHARE_TTL_MAX_NS);
 }
 
+/* Not for the last one: who asks then is admitted, if the first one was all that was missing. */
+static void ledger__the_first_hold_that_ends_is_waited_for(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    assert_int_equal(ask(1, 0, 0, 10).granted, 10);
+    struct weir_share_ask longer = { .stint = 8, .seq = 1, .want = 8, .ttl_ns = 30 * SECOND };
+    assert_int_equal(world_ask(&world, &longer).granted, 8);
+    assert_int_equal(peek(5).retry_after_ns, SECOND);
+}
+
+/* Where there is no place for one more, the one goes that would be forgotten first. What the others told is known
+ * still: told once more, it is not charged again. */
+static void ledger__who_makes_place_is_who_would_be_forgotten_first(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    world.ledger.stints_max = 2;
+    ask(1, 0, 0, 0);
+    world.now_ns += MS;
+    struct weir_share_ask later = { .stint = 8, .seq = 1, .spent = 5, .ttl_ns = SECOND };
+    world_ask(&world, &later);
+    ask_as(9, 0);
+    world_ask(&world, &later);
+    assert_int_equal(peek(0).remaining, 15);
+}
+
 /* Wall time stepped forward, the engine's clock did not: the node goes on with what it holds. */
 static void ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next(void **state)
 {
@@ -265,6 +292,8 @@ int main(void)
         cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next),
         cmocka_unit_test(ledger__a_clock_that_came_back_out_of_a_window_mints_no_holds_in_it),
         cmocka_unit_test(ledger__holds_for_no_longer_than_a_minute),
+        cmocka_unit_test(ledger__the_first_hold_that_ends_is_waited_for),
+        cmocka_unit_test(ledger__who_makes_place_is_who_would_be_forgotten_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

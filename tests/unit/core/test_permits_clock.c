@@ -2,6 +2,7 @@
  *
  * core/limit: permits under a clock that went ahead and came back, and what a reload does with them and with debts. */
 #include "core/limit/limit.h"
+#include "core/limit/ticks.h"
 #include "fixture.h"
 
 #define LEASE (10 * SECOND)
@@ -47,6 +48,8 @@ static void permits_end_within_a_lease_though_the_clock_came_back(void **state)
     weir_limit_settle(&p.limit, &p.state, &event);
     assert_int_equal(weir_limit_lease_ns(&p.limit, &p.state, &event, 1), LEASE);
     assert_int_equal(weir_limit_used(&p.limit, &p.state, &event), PERMITS);
+    /* and no longer than that the key keeps its place */
+    assert_int_equal(p.state.fresh_at, weir_ticks_at(T0 + LEASE, p.limit.shift));
     event.now_ns = T0 + LEASE;
     assert_int_equal(weir_limit_used(&p.limit, &p.state, &event), 0);
 }

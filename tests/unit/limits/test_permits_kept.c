@@ -51,6 +51,8 @@ static void memory__holders_of_permits_are_never_evicted(void **state)
         changed[0].count = 4 + i;
         fixture_define(&f, changed, 3, T0 + 1);
     }
+    assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &stats), 0);
+    assert_int_equal(stats.refused_full, refused); /* its counters go on */
     struct weir_time time = at(T0 + 2);
     uint64_t units, back = 0;
     for (uint64_t i = 0; i < KEYS; i++) {

@@ -233,6 +233,81 @@ static void what_was_told_is_that_number_alone(void **state)
     weir_revisions_destroy(theirs);
 }
 
+/* Who is alone tells everybody there is: who comes later has reloaded after it. */
+static void who_was_alone_follows_who_reloads_later(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+    struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
+    weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
+    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+    assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+    free(bytes);
+    weir_revisions_destroy(mine);
+    weir_revisions_destroy(theirs);
+}
+
+/* By its whole name, however long that of the one before is. */
+static void the_newest_is_told_of_who_made_it(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "somewhere-else", "b", "c" };
+    const struct weir_revision_own old = { "x", { "old", 3 }, 0 }, new = { "x", { "new", 3 }, 0 };
+    struct weir_revisions *nodes[3];
+    struct weir_revision_brief brief;
+    struct weir_revision_found it;
+    uint64_t number;
+    uint8_t *bytes;
+    size_t size;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(weir_revisions_create(secret, names[i], &nodes[i]), 0);
+        assert_int_equal(weir_revisions_own(nodes[i], &old, 1, WALL_NS), 0);
+    }
+    weir_revisions_alone(nodes[0], WALL_NS);
+    for (size_t i = 0; i < 2; i++) { /* one's by itself, then the second one's, which reloads */
+        assert_true(weir_revisions_brief(nodes[i], 0, &brief));
+        assert_int_equal(weir_revisions_bytes(nodes[i], brief.id, &bytes, &size, &number), 0);
+        for (size_t k = i + 1; k < 3; k++)
+            (void)weir_revisions_hear(nodes[k], brief.id, bytes, size, true, WALL_NS);
+        free(bytes);
+        assert_int_equal(weir_revisions_find(nodes[2], &old, WALL_NS, &it), 0);
+        assert_string_equal(it.node, names[i]);
+        free(it.text);
+        assert_int_equal(weir_revisions_own(nodes[1], &new, 1, WALL_NS + WEIR_NS_PER_SECOND), 0);
+    }
+    for (size_t i = 0; i < 3; i++)
+        weir_revisions_destroy(nodes[i]);
+}
+
+/* After a while it is fetched of another one. */
+static void a_long_definition_of_a_node_that_went_is_fetched_elsewhere(void **state)
+{
+    (void)state;
+    static char text[100001];
+    memset(text, 'a', sizeof(text) - 1);
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    net.cut[2] = true;
+    own(&net, 0, text, strlen(text));
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 1, "old", text);
+    net.cut[2] = false; /* it hears of it, and gets a part of it, of node 0 alone */
+    net.cut[1] = true;
+    net.lost_percent = 50;
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    decides_by(&net, 2, "old", "old");
+    net.cut[0] = true;
+    net.cut[1] = false;
+    net.lost_percent = 0;
+    run(&net, 12 * WEIR_NS_PER_SECOND);
+    decides_by(&net, 2, "old", text);
+    net_stop(&net);
+}
+
 static void a_long_definition_comes_in_parts_though_many_are_lost(void **state)
 {
     (void)state;
@@ -284,6 +359,9 @@ int main(void)
         cmocka_unit_test(who_has_an_engine_is_not_alone),
         cmocka_unit_test(a_limit_that_a_reload_brings_back_is_the_newest),
         cmocka_unit_test(what_was_told_is_that_number_alone),
+        cmocka_unit_test(who_was_alone_follows_who_reloads_later),
+        cmocka_unit_test(the_newest_is_told_of_who_made_it),
+        cmocka_unit_test(a_long_definition_of_a_node_that_went_is_fetched_elsewhere),
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),
     };

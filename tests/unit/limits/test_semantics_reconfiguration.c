@@ -50,6 +50,23 @@ static void reconfiguration__an_id_is_good_for_one_reload(void **state)
     fixture_destroy(&f);
 }
 
+/* However little it is that changes: a window of two weeks is another one than that of a week. */
+static void reconfiguration__so_many_weeks_are_another_limit(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_FIXED_WINDOW, 5, 14 * DAY, 0);
+    spec.calendar = WEIR_CALENDAR_WEEK;
+    spec.calendar_count = 1;
+    struct fixture f = fixture_create(&spec, 1);
+    const weir_limit_id before = f.ids[0];
+    spec.calendar_count = 2;
+    fixture_define(&f, &spec, 1, T0);
+    assert_true(f.ids[0] != before);
+    const uint64_t monday = 4 * DAY + (ask(&f, 1, 4 * DAY).reset_after_ns <= 7 * DAY ? 7 * DAY : 0);
+    assert_int_equal(ask_at(&f, "l", 1, at(monday), 0).reset_after_ns, 14 * DAY);
+    fixture_destroy(&f);
+}
+
 static void reconfiguration__a_decision_converts_an_old_slot_first(void **state)
 {
     (void)state;
@@ -217,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reconfiguration__an_unchanged_limit_keeps_its_id),
         cmocka_unit_test(reconfiguration__an_id_is_good_for_one_reload),
+        cmocka_unit_test(reconfiguration__so_many_weeks_are_another_limit),
         cmocka_unit_test(reconfiguration__a_decision_converts_an_old_slot_first),
         cmocka_unit_test(reconfiguration__a_background_walk_converts_the_rest),
         cmocka_unit_test(reconfiguration__no_slot_is_more_than_one_generation_behind),

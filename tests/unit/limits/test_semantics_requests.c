@@ -147,6 +147,21 @@ static void refused__attempts_are_told_the_wait_after_their_own_charge(void **st
     fixture_destroy(&f);
 }
 
+/* A limit in shadow goes as it would: what it would have refused was an attempt, though the request passes. */
+static void refused__attempts_of_a_shadow_limit_are_charged_though_the_request_passes(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 3, HOUR, 3);
+    spec.count_mode = WEIR_COUNT_ATTEMPTS;
+    spec.mode = WEIR_MODE_SHADOW;
+    struct fixture f = fixture_create(&spec, 1);
+    assert_true(ask(&f, 2, T0).admitted);
+    struct weir_verdict v = ask(&f, 2, T0);
+    assert_true(!v.admitted && v.shadow);
+    assert_int_equal(peek(&f, 0, T0).remaining, 0);
+    fixture_destroy(&f);
+}
+
 static void refused__attempts_are_counted_per_limit_either_way(void **state)
 {
     (void)state;
@@ -286,6 +301,7 @@ int main(void)
         cmocka_unit_test(refused__requests_change_no_state),
         cmocka_unit_test(refused__attempts_charge_at_most_down_to_empty),
         cmocka_unit_test(refused__attempts_are_told_the_wait_after_their_own_charge),
+        cmocka_unit_test(refused__attempts_of_a_shadow_limit_are_charged_though_the_request_passes),
         cmocka_unit_test(refused__attempts_are_counted_per_limit_either_way),
         cmocka_unit_test(retry_after__is_the_smallest_wait_that_admits),
         cmocka_unit_test(reset_after__is_when_the_state_equals_a_fresh_one),

@@ -223,29 +223,43 @@ static void a_disk_that_is_full_is_told(void **state)
 
 /* ---- records that no weir wrote ---- */
 
-/* Seals `size` bytes of records as they are, between definitions and an end that fit. */
+/* Seals `size` bytes of records as they are, behind `at` bytes of a file whose secret is zeros. */
+static size_t seal(uint8_t *file, size_t at, enum weir_snapshot_kind kind, uint64_t place, const uint8_t *records,
+                   size_t size)
+{
+    static const uint8_t secret[WEIR_SNAPSHOT_SECRET_BYTES];
+    const struct weir_sip_key key = weir_sip_key_load(secret);
+    struct weir_snapshot_block block = { file + at, size };
+    memcpy(file + at + WEIR_SNAPSHOT_FRAME_BYTES, records, size);
+    return at + weir_snapshot_seal(&block, kind, place, &key);
+}
+
+static size_t seal_head(uint8_t *file)
+{
+    const struct weir_snapshot_head head = { .moment = moment_at(T0), .shard_bits = 12, .note = "noted" };
+    weir_snapshot_head_write(&head, file);
+    return WEIR_SNAPSHOT_HEAD_BYTES;
+}
+
+static size_t seal_end(uint8_t *file, size_t at, uint64_t place, uint64_t definitions, uint64_t entries)
+{
+    uint8_t end[64];
+    struct weir_snapshot_block block = { end, 0 };
+    weir_snapshot_put_end(&block, definitions, entries);
+    return seal(file, at, WEIR_SNAPSHOT_END, place, end + WEIR_SNAPSHOT_FRAME_BYTES, block.size);
+}
+
+/* These records, between definitions and an end that fit. */
 static size_t forge(const uint8_t *definitions, size_t definitions_size, uint64_t count, const uint8_t *records,
                     size_t size, uint64_t entries, uint8_t *file)
 {
-    struct weir_snapshot_head head = { .moment = moment_at(T0), .shard_bits = 12, .note = "noted" };
-    const struct weir_sip_key key = weir_sip_key_load(head.secret);
-    struct weir_snapshot_block block;
     uint64_t place = 0;
-    size_t at = WEIR_SNAPSHOT_HEAD_BYTES;
-    weir_snapshot_head_write(&head, file);
-    if (definitions_size > 0) {
-        block = (struct weir_snapshot_block){ file + at, definitions_size };
-        memcpy(file + at + WEIR_SNAPSHOT_FRAME_BYTES, definitions, definitions_size);
-        at += weir_snapshot_seal(&block, WEIR_SNAPSHOT_DEFINITIONS, place++, &key);
-    }
-    if (size > 0) {
-        block = (struct weir_snapshot_block){ file + at, size };
-        memcpy(file + at + WEIR_SNAPSHOT_FRAME_BYTES, records, size);
-        at += weir_snapshot_seal(&block, WEIR_SNAPSHOT_ENTRIES, place++, &key);
-    }
-    block = (struct weir_snapshot_block){ file + at, 0 };
-    weir_snapshot_put_end(&block, count, entries);
-    return at + weir_snapshot_seal(&block, WEIR_SNAPSHOT_END, place, &key);
+    size_t at = seal_head(file);
+    if (definitions_size > 0)
+        at = seal(file, at, WEIR_SNAPSHOT_DEFINITIONS, place++, definitions, definitions_size);
+    if (size > 0)
+        at = seal(file, at, WEIR_SNAPSHOT_ENTRIES, place++, records, size);
+    return seal_end(file, at, place, count, entries);
 }
 
 /* Restores it if it can be opened; then the limiter must be fit for use. */
@@ -367,6 +381,76 @@ static void records_that_no_weir_wrote_harm_nobody(void **state)
     assert_true(fine > 0);
 }
 
+/* What is there must be known before it is used: nothing of such a file is. */
+static void definitions_behind_entries_are_refused(void **state)
+{
+    (void)state;
+    static uint8_t bytes[2][1024], file[FILE_MAX];
+    struct weir_snapshot_block definitions = { bytes[0], 0 }, entries = { bytes[1], 0 };
+    const uint8_t *const records[] = { bytes[0] + WEIR_SNAPSHOT_FRAME_BYTES, bytes[1] + WEIR_SNAPSHOT_FRAME_BYTES };
+    const struct weir_snapshot_definition definition = { .def = { "0", "", limit_of(WEIR_TOKEN_BUCKET, 9, DAY, 0) } };
+    const struct weir_snapshot_entry entry = { .number = WEIR_SNAPSHOT_FIRST, .hash = 7, .fresh_at = T0 + HOUR };
+    struct weir_fault fault;
+    weir_snapshot_put_definition(&definitions, &definition);
+    weir_snapshot_put_entry(&entries, &entry);
+    for (unsigned behind = 0; behind < 2; behind++) {
+        size_t at = seal(file, seal_head(file), WEIR_SNAPSHOT_DEFINITIONS, 0, records[0], definitions.size);
+        at = seal(file, at, WEIR_SNAPSHOT_ENTRIES, 1, records[1], entries.size);
+        if (behind)
+            at = seal(file, at, WEIR_SNAPSHOT_DEFINITIONS, 2, records[0], definitions.size);
+        write_file(file, seal_end(file, at, 2 + behind, 1 + behind, 1));
+        assert_int_equal(open_error(&fault), behind ? WEIR_ECORRUPT : 0);
+    }
+}
+
+/* Who was met twice while it moved is one key. */
+static void a_key_that_is_there_twice_is_one(void **state)
+{
+    (void)state;
+    static uint8_t definitions[4096], bytes[4096], file[FILE_MAX];
+    struct weir_snapshot_block block = { bytes, 0 };
+    const struct weir_snapshot_definition definition = { .def = { "0", "",
+                                                                  limit_of(WEIR_SLIDING_COUNTER, 9, DAY, 0) } };
+    weir_snapshot_put_definition(&block, &definition);
+    const size_t definitions_size = block.size;
+    memcpy(definitions, bytes + WEIR_SNAPSHOT_FRAME_BYTES, definitions_size);
+    block.size = 0;
+    for (uint64_t used = 1; used <= 2; used++) {
+        const struct weir_snapshot_entry entry = {
+            .shape = WEIR_SNAPSHOT_WIDE, .number = WEIR_SNAPSHOT_FIRST, .hash = 7, .fresh_at = T0 + 30 * HOUR, .b = used
+        };
+        weir_snapshot_put_entry(&block, &entry);
+    }
+    write_file(file, forge(definitions, definitions_size, 1, bytes + WEIR_SNAPSHOT_FRAME_BYTES, block.size, 2, file));
+    struct weir_moment moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    struct weir_limiter *limiter = restored((size_t)4 << 20, &moment, &stats);
+    struct weir_limiter_stats counts;
+    weir_limiter_stats(limiter, &counts);
+    assert_int_equal(counts.keys, 1);
+    assert_int_equal(stats.keys, 1);
+    weir_limiter_destroy(limiter);
+}
+
+/* A clock that came back by hours: what was read before would be of another time than what comes. */
+static void a_clock_that_comes_back_begins_the_reading_anew(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    const struct weir_moment ahead = moment_at(T0 + 3 * HOUR), moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    struct weir_fault fault;
+    struct weir_snapshot_writer *writer = begin_snapshot(&a);
+    assert_int_equal(weir_snapshot_step(writer, 64, &ahead, &stats, &fault), WEIR_EAGAIN);
+    (void)ask(&a, 4, T0);
+    (void)finish_snapshot(writer, &moment);
+    fixture_destroy(&a);
+    struct fixture b = restart(&spec, 1, &moment, &stats);
+    assert_int_equal(peek(&b, 0, T0).remaining, 6);
+    fixture_destroy(&b);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -380,6 +464,9 @@ int main(void)
         TEST(what_cannot_be_written_leaves_what_was_there),
         TEST(a_disk_that_is_full_is_told),
         TEST(what_is_not_on_the_disk_takes_no_place),
+        TEST(definitions_behind_entries_are_refused),
+        TEST(a_key_that_is_there_twice_is_one),
+        TEST(a_clock_that_comes_back_begins_the_reading_anew),
         TEST(records_that_no_weir_wrote_harm_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,6 +215,23 @@ static void witness__is_whole_though_it_goes_in_pieces(void **state)
 }
 
 /* The file first, then its name. Where the disk does not take one of the two, it is not saved. */
+/* Of a longer file beside it, that somebody left there, nothing stays. */
+static void witness__is_written_over_whatever_lies_beside_it(void **state)
+{
+    (void)state;
+    static const struct weir_witness saved = { .system = 1, .timeline = 2, .position = 3, .incarnation = 4 };
+    struct weir_witness read;
+    char next[80], left[300];
+    snprintf(next, sizeof next, "%s.next", path);
+    memset(left, 'x', sizeof left);
+    int fd = open(next, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, left, sizeof left), sizeof left);
+    close(fd);
+    assert_int_equal(weir_witness_save(path, &saved), 0);
+    assert_int_equal(weir_witness_load(path, &read), 0);
+    assert_same(&read, &saved);
+}
+
 static void witness__is_durable_before_it_is_saved(void **state)
 {
     static const struct weir_witness witness = { .system = 1, .timeline = 2, .position = 3, .incarnation = 4 };
@@ -233,6 +250,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(witness__is_read_as_it_was_written),
+        CASE(witness__is_written_over_whatever_lies_beside_it),
         CASE(witness__is_durable_before_it_is_saved),
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),

@@ -390,6 +390,23 @@ static void a_full_disk_loses_nothing(void **state)
     weir_rule_store_close(store);
 }
 
+/* Whoever told it first may have gone before it was on the disk: by the second answer it is in the file itself. */
+static void a_change_that_is_told_again_is_lasting(void **state)
+{
+    (void)state;
+    static char bytes[65536];
+    static const char comment[] = "told twice";
+    struct weir_rule_store *store = store_open();
+    struct weir_rule_change change = change_of(0, "one");
+    change.comment = comment;
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(append(store, &change).again, again);
+        const size_t size = read_all(store_path, bytes, sizeof bytes);
+        assert_int_equal(memmem(bytes, size, comment, sizeof comment - 1) != NULL, again);
+    }
+    weir_rule_store_close(store);
+}
+
 /* ---- several ---- */
 
 /* Each adds versions until there are enough: a conflict is the way to learn of the newest. */
@@ -444,6 +461,7 @@ int main(void)
         T(damaged_rows_are_told),
         T(a_file_that_is_gone_is_not_made_anew),
         T(a_full_disk_loses_nothing),
+        T(a_change_that_is_told_again_is_lasting),
         T(processes_that_begin_together_make_one_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

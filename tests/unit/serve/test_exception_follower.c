@@ -206,14 +206,28 @@ static void a_reading_that_fails_is_begun_anew(void **state)
     assert_int_equal(follower->number, 3);
 }
 
+/* What was known last is not there any more: nor are those before it. */
+static void a_log_that_was_emptied_bans_nobody(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(is_banned(follower, "ada", NOW));
+    store.count = 0;
+    assert_int_equal(look(follower, 1), 0);
+    assert_false(is_banned(follower, "ada", NOW));
+    assert_int_equal(follower->number, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_ban_holds_until_its_end),       TEST(a_level_takes_the_place_of_a_ban),
-        TEST(a_reset_lies_beside_a_ban),       TEST(a_mark_is_of_the_id),
-        TEST(what_is_damaged_changes_nothing), TEST(a_reading_that_fails_is_begun_anew)
+        TEST(a_ban_holds_until_its_end),          TEST(a_level_takes_the_place_of_a_ban),
+        TEST(a_reset_lies_beside_a_ban),          TEST(a_mark_is_of_the_id),
+        TEST(what_is_damaged_changes_nothing),    TEST(a_reading_that_fails_is_begun_anew),
+        TEST(a_log_that_was_emptied_bans_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

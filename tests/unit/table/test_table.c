@@ -445,6 +445,37 @@ static void the_cheapest_of_both_homes_goes_unless_it_is_held(void **state)
     }
 }
 
+static bool show_one(void *context, uint64_t hash, const struct weir_held *held)
+{
+    (void)hash, (void)held;
+    ++*(unsigned *)context;
+    return false;
+}
+
+/* Where there is room for one at a time, those that moved while all was read wait for the next look at the end. */
+static void what_moved_is_read_at_the_end_one_by_one(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    struct test_random random = { test_random_seed() };
+    uint64_t hashes[3], cursor = 0;
+    unsigned shown = 0;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    for (unsigned i = 0; i < 3; i++) {
+        hashes[i] = test_random_u64(&random);
+        assert_int_equal(put(&table, hashes[i], NARROW, WEIR_ABSENT_INSERT, SECOND, 0), WEIR_HOLD_OK);
+    }
+    while (cursor < table.count)
+        assert_true(weir_table_read(&table, &cursor, 1, show_one, &shown));
+    for (; table.passed_head < 3; table.passed_head++)
+        table.passed[table.passed_head] = hashes[table.passed_head] | WEIR_PASSED_NOTED;
+    while (weir_table_read(&table, &cursor, 1, show_one, &shown)) {
+    }
+    assert_int_equal(shown, 3 + 3);
+    weir_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_rebase_forgets_what_is_dead_and_nothing_else),
         cmocka_unit_test(a_narrowed_entry_takes_one_slot),
         cmocka_unit_test(the_cheapest_of_both_homes_goes_unless_it_is_held),
+        cmocka_unit_test(what_moved_is_read_at_the_end_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
