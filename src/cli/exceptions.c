@@ -60,7 +60,7 @@ static const char help[] =
 
 struct asked {
     struct weir_versions versions;
-    const char *until; /* NULL: for good */
+    const char *until, *length; /* of --until and --for; both NULL: for good */
     bool all;
     const char *level; /* NULL: none */
     struct weir_exception_named named;
@@ -108,7 +108,8 @@ static int change(const struct asked *asked, enum weir_exception_kind kind)
                                         .author = asked->versions.author,
                                         .comment = asked->versions.comment };
     uint64_t number = 0;
-    int error = asked->until ? weir_exception_until(asked->until, edit.wall_ns, &edit.until_ns, &fault) : 0;
+    const char *until = asked->until ? asked->until : asked->length;
+    int error = until ? weir_exception_until(until, edit.wall_ns, &edit.until_ns, &fault) : 0;
     if (!error)
         error = weir_exception_put(&editor, &edit, &number, &fault);
     if (!error) {
@@ -230,8 +231,10 @@ static int run(struct asked *asked, const char *verb, int count, char **rest)
         return complain(verb, "say which limit, and which key of it");
     if (!lists && !asked->versions.comment)
         return complain(verb, "say why: --comment WHY");
-    if (kind != WEIR_EXCEPTION_BAN && !levels && asked->until)
+    if (kind != WEIR_EXCEPTION_BAN && !levels && (asked->until || asked->length))
         return complain(verb, "--for and --until are a ban's or a level's");
+    if (asked->until && asked->length)
+        return complain(verb, "--for and --until say both when it ends: give one of them");
     if (levels && count < 2)
         return complain(verb, "say which level: LIMIT LEVEL ATTRIBUTE=VALUE");
     if (levels) { /* LIMIT LEVEL */
@@ -254,7 +257,7 @@ int weir_cli_exceptions(int argc, char **argv)
         { "comment", .text = &versions->comment },
         { "author", .text = &versions->author },
         { "until", .text = &asked.until },
-        { "for", .text = &asked.until },
+        { "for", .text = &asked.length },
         { "all", .given = &asked.all },
         { "count", .number = &versions->count, .least = 1, .most = WEIR_EXCEPTION_LIST_MAX, .unshown = true },
         { "json", .given = &versions->json },

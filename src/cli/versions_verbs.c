@@ -61,7 +61,7 @@ static int show(const struct weir_versions *versions, const char *which)
         return WEIR_EXIT_ERROR;
     if (version.kind == WEIR_RULE_PROPOSED) /* who edits it takes it over */
         fprintf(stderr, "weir: version %" PRIu64 " was proposed: no weir decides by it\n", number);
-    printf(WEIR_RULE_FROM_FORMAT, number);
+    printf(WEIR_RULE_FROM_FORMAT, number, version.kind == WEIR_RULE_PROPOSED ? WEIR_RULE_FROM_PROPOSED : "");
     (void)fwrite(text, 1, version.text_size, stdout);
     if (version.text_size > 0 && text[version.text_size - 1] != '\n')
         putchar('\n');

@@ -19,6 +19,17 @@
 
 #define TRIES 3
 
+/* A line, with a carriage return or without. */
+static void take_proposed(struct weir_slice *text)
+{
+    const size_t size = sizeof(WEIR_RULE_FROM_PROPOSED) - 2;
+    const char *data = text->data, *end = text->size > 0 ? memchr(data, '\n', text->size) : NULL;
+    if (!end || (size_t)(end - data) - (end > data && end[-1] == '\r') != size ||
+        memcmp(data, WEIR_RULE_FROM_PROPOSED, size) != 0)
+        return;
+    *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - data) };
+}
+
 void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from)
 {
     static const char begins[] = "# from version ";
@@ -34,6 +45,7 @@ void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from)
         return;
     *ret_from = number;
     *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - data) };
+    take_proposed(text);
 }
 
 uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor)

@@ -24,10 +24,12 @@ struct weir_rule_editor {
     const atomic_bool *stop;          /* true: no more is asked, for nobody waits for it; NULL: never */
 };
 
-/* The line that stands before a text which people are given to change: "# from version 42". Reads it off `text`, if it
- * is there; else *ret_from stays. An editor may have put a byte order mark before it, and a carriage return behind. */
-#define WEIR_RULE_FROM_FORMAT "# from version %" PRIu64 "\n"
-#define WEIR_RULE_FROM_SIZE 40
+/* The line that stands before a text which people are given to change: "# from version 42"; of a proposal another one
+ * follows. Reads them off `text`, if they are there; else *ret_from stays. An editor may have put a byte order mark
+ * before it, and a carriage return behind. */
+#define WEIR_RULE_FROM_FORMAT "# from version %" PRIu64 "\n%s"
+#define WEIR_RULE_FROM_PROPOSED "# proposed: no weir decides by it until somebody else approves\n"
+#define WEIR_RULE_FROM_SIZE 120
 void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from);
 
 /* Of a question that is asked now; 0, which asks nothing, once `stop` is true. */

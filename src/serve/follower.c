@@ -88,6 +88,7 @@ static int read_store(struct weir_follower *follower, struct weir_fault *ret_fau
     if (error)
         return error;
     follower->seen = head;
+    follower->view.looked = head.number;
     follower->view.others = found.others;
     if (!found.text)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
@@ -109,6 +110,7 @@ int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret
         return error;
     put_newest(follower, &head, text, size, 0);
     follower->seen = head;
+    follower->view.looked = head.number;
     follower->view.from_kept = true;
     return 0;
 }
@@ -294,6 +296,7 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
         put_newest(follower, &found.head, found.text, found.size, found.made_ns);
     if (found.others)
         follower->view.others = found.others;
+    follower->view.looked = head->number;
     follower->view.behind = !ahead && !weir_rule_head_same(compared, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
     follower->seen = *head;

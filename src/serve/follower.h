@@ -70,6 +70,7 @@ struct weir_follower_view {
     const char *store;       /* its name, without secrets */
     uint64_t newest;         /* version for this node that was read last */
     uint64_t others;         /* the newest that is for other nodes; 0: none was read */
+    uint64_t looked;         /* so far the store was read: what lies behind `newest` is for others, or a proposal */
     uint64_t in_force;       /* 0: none yet */
     uint64_t delay_ns;       /* from when that was made, by its maker's clock, until it decided here, by this one's */
     bool delay_known;        /* else it was there before the start, or came from this machine's disk */

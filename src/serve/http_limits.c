@@ -137,7 +137,7 @@ static void add_bound(const struct weir_loop *loop, size_t index, struct weir_li
 /* ?seen=42: who has seen that version at another node is not told of an older one. False: it has been answered. */
 static bool is_current(struct weir_http_call *call)
 {
-    char digits[24], detail[160];
+    char digits[24], detail[200];
     struct weir_query_field field = { "seen", digits, sizeof(digits), false };
     struct weir_fault fault = { 0 };
     const struct weir_loop *loop = call->conn->loop;
@@ -155,6 +155,17 @@ static bool is_current(struct weir_http_call *call)
     const uint64_t version = decided_by(&view, loop->setup);
     if (seen <= version)
         return true;
+    if (seen > weir_max_u64(view.newest, version) && seen <= view.looked) { /* it never will */
+        (void)snprintf(detail, sizeof(detail),
+                       seen > view.others ? "version %" PRIu64
+                                            " is a proposal: nobody decides by it until it is approved, which makes "
+                                            "it another version; this node decides by version %" PRIu64
+                                          : "version %" PRIu64
+                                            " is for other nodes, or a proposal; this node decides by version %" PRIu64,
+                       seen, version);
+        weir_http_reply_problem(call, 409, "", detail);
+        return false;
+    }
     (void)snprintf(detail, sizeof(detail), "this node still decides by version %" PRIu64 " of the rules: ask again",
                    version);
     weir_http_reply_problem(call, 503, "Retry-After: 1\r\n", detail);

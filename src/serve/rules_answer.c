@@ -75,14 +75,16 @@ static int newest_of(const struct weir_rule_editor *editor, uint64_t *number, st
 }
 
 static int read_version(const struct weir_rule_editor *editor, uint64_t number, char **ret_text, size_t *ret_size,
-                        struct weir_fault *fault)
+                        bool *ret_proposed, struct weir_fault *fault)
 {
     struct weir_rule_version version;
     int error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version, ret_text,
                                      fault);
-    if (!error)
-        *ret_size = version.text_size;
-    return error;
+    if (error)
+        return error;
+    *ret_size = version.text_size;
+    *ret_proposed = version.kind == WEIR_RULE_PROPOSED;
+    return 0;
 }
 
 /* As `weir rules show` prints it. */
@@ -91,14 +93,16 @@ static int read_rules(const struct weir_rule_editor *editor, uint64_t number, st
 {
     char *text = NULL;
     size_t size = 0;
+    bool proposed = false;
     int error = newest_of(editor, &number, fault);
     if (!error)
-        error = read_version(editor, number, &text, &size, fault);
+        error = read_version(editor, number, &text, &size, &proposed, fault);
     if (error)
         return error;
     uint8_t *body = malloc(WEIR_RULE_FROM_SIZE + size);
     if (body) {
-        int head = snprintf((char *)body, WEIR_RULE_FROM_SIZE, WEIR_RULE_FROM_FORMAT, number);
+        int head = snprintf((char *)body, WEIR_RULE_FROM_SIZE, WEIR_RULE_FROM_FORMAT, number,
+                            proposed ? WEIR_RULE_FROM_PROPOSED : "");
         memcpy(body + head, text, size);
         answer->size = (size_t)head + size;
     }
@@ -106,7 +110,8 @@ static int read_rules(const struct weir_rule_editor *editor, uint64_t number, st
     answer->status = 200;
     answer->type = YAML;
     answer->body = body;
-    (void)snprintf(answer->fields, sizeof(answer->fields), "ETag: \"%" PRIu64 "\"\r\n", number);
+    (void)snprintf(answer->fields, sizeof(answer->fields), "ETag: \"%" PRIu64 "\"\r\n%s", number,
+                   proposed ? "Weir-Proposed: ?1\r\n" : "");
     return 0;
 }
 
@@ -130,12 +135,13 @@ static int read_diff(const struct weir_rule_editor *editor, const struct weir_ru
     struct weir_rule_changes changes;
     uint64_t number = question->version;
     char *before = NULL, *after = NULL;
+    bool proposed; /* it may be: that is what people compare */
     size_t before_size = 0, after_size = 0;
     int error = newest_of(editor, &number, fault);
     if (!error)
-        error = read_version(editor, question->before, &before, &before_size, fault);
+        error = read_version(editor, question->before, &before, &before_size, &proposed, fault);
     if (!error)
-        error = read_version(editor, number, &after, &after_size, fault);
+        error = read_version(editor, number, &after, &after_size, &proposed, fault);
     if (!error) {
         weir_rule_editor_compare(editor, (struct weir_slice){ before, before_size },
                                  (struct weir_slice){ after, after_size }, &changes);

@@ -164,6 +164,8 @@ class ByHand(Base):
                            ('2099-01-01T00:00-00:30', '2099-01-01T00:30:00.000Z')):
             self.change('ban', '--until', text, 'one')
             self.assertEqual(self.exceptions()[0]['until'], told)
+        self.assertIn('give one of them', self.change('ban', '--for', '6hour', '--until', FAR, 'one', code=2))
+        self.assertIn('give one of them', self.change('ban', '--until', FAR, '--for', '6hour', 'one', code=2))
         for text, why in (('2020-01-01T00:00Z', 'not in the future'), ('tomorrow', 'must be a time such as'),
                           ('2099-13-01T00:00Z', 'must be a time such as'), ('2099-01-01T00:00', 'must be a time'),
                           ('2099-02-29T00:00Z', 'must be a time such as'), ('9999-12-31T23:59:59Z', 'is too late: 2262'),

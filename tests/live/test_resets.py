@@ -280,6 +280,12 @@ class InPostgres(Banned):
         self.assertEqual([admitted(node) for node in nodes], [5, 5])
         self.followed(self.except_(store, 'reset', 'bob'), *nodes)
         self.assertEqual([admitted(node) for node in nodes], [0, 0])
+        self.except_(store, 'ban', 'ada')
+        path = self.folder / 'weir.yaml'
+        path.write_text(self.config(spec), encoding='utf-8')
+        listed = subprocess.run([str(BUILD / 'weir'), 'rules', 'exceptions', '--config', str(path), '--json', 'api', 'user=ada'],
+                                check=True, capture_output=True).stdout
+        self.assertEqual([(told['change'], told['what']) for told in json.loads(listed)], [(3, 'ban'), (1, 'reset')])
 
 
 del Shared

@@ -141,6 +141,47 @@ class InSqlite(Case):
         weir = self.serve()
         self.assertEqual(check(weir, user='eve')[0], 429)
 
+    def test_over_http_a_proposal_is_marked(self):
+        """As one, where it is read; and who waits for it is told that it never comes."""
+        self.apply('ada', rules('10/day'))
+        weir = self.serve()
+        mark = '# proposed: no weir decides by it until somebody else approves\n'
+
+        def call(method, path, body=None, **query):
+            return ask(weir, method, path, body, token=TOKENS['ops'], **query)
+
+        def seen(number):
+            return ask(weir, 'GET', '/v1/limits', token=None, seen=number)
+
+        self.apply('ada', rules('20/day'), '--from', 1, '--propose')
+        status, fields, said = call('GET', '/v1/rules')
+        self.assertEqual((status, fields['Weir-Proposed'], fields['ETag']), (200, '?1', '"2"'))
+        self.assertEqual(said, '# from version 2\n' + mark + rules('20/day'))
+        self.assertIn('# from version 2\n' + mark + rules('20/day'), self.verb('ada', 'show'))
+        status, fields, said = call('GET', '/v1/rules', version=1)
+        self.assertEqual((fields['Weir-Proposed'], said), (None, '# from version 1\n' + rules('10/day')))
+        wait_for(lambda: seen(2)[0] == 409, 'it is told as what it is', 60)
+        status, fields, said = seen(2)
+        self.assertIn('version 2 is a proposal', said['detail'])
+        self.assertIsNone(fields['Retry-After'])
+        status, fields, said = seen(3)
+        self.assertEqual((status, fields['Retry-After']), (503, '1'))
+        self.assertEqual(seen(1)[0], 200)
+        # Both lines go, whatever an editor made of their ends.
+        text = call('GET', '/v1/rules')[2].replace('20/day', '30/day').replace('\n', '\r\n')
+        self.assertEqual(call('PUT', '/v1/rules', text.encode(), comment='why')[2]['version'], 3)
+        self.assertEqual(call('GET', '/v1/rules')[2], '# from version 3\n' + rules('30/day'))
+        wait_for(lambda: seen(3)[0] == 200, 'not followed', 60)
+        self.assertEqual(seen(2)[0], 200)
+        self.apply('ada', rules('40/day'), '--from', 3, '--propose')
+        shown = self.verb('ada', 'show').replace('weir: version 4 was proposed: no weir decides by it\n', '')
+        self.apply('ada', shown.replace('40/day', '50/day'))
+        self.assertEqual(call('GET', '/v1/rules')[2], '# from version 5\n' + rules('50/day') + '\n')
+        weir.stop()
+        self.apply('ada', rules('60/day'), '--from', 5, '--propose')
+        weir = self.serve()  # a start knows it too
+        self.assertEqual(seen(6)[0], 409)
+
     def test_over_http_the_token_says_who_it_is(self):
         self.apply('ada', rules('10/day'))
         self.approval('on')

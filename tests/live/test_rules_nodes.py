@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from redis_server import Redis, wait_for
+from test_rules_http import ask
 from test_rules_store import check, in_force
 from weir_server import BUILD, Weir
 
@@ -94,6 +95,8 @@ class Alone(Case):
         self.apply(rules('300/day', ['b']))
         self.follow(b, 3, others=2)
         self.follow(a, 2, others=3)
+        status, _, told = ask(a, 'GET', '/v1/limits', token=None, seen=3)
+        self.assertEqual((status, 'version 3 is for other nodes' in told['detail']), (409, True), told)
         self.assertEqual((self.capacity(a), self.capacity(b)), (100, 150))
         self.apply(rules('400/day'))
         for weir in (a, b):

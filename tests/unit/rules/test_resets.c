@@ -49,6 +49,7 @@ static void test_another_counter_is_charged(void **state)
         assert_int_equal(match.charges[i].key.phase, before.charges[i].key.phase); /* windows begin when they did */
     }
     const struct weir_remote_key *key = &match.remote_keys[1], *former = &before.remote_keys[1];
+    assert_int_not_equal(match.charges[0].key.hash, match.charges[2].key.hash); /* it is still of its key */
     assert_memory_equal(key, &again.remote_keys[1], sizeof *key);
     for (int i = 0; i < 2; i++) {
         assert_int_not_equal(key->id[i], former->id[i]);
