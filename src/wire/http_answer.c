@@ -47,8 +47,9 @@ void weir_http_answer_head(struct weir_text *text, const struct weir_http_answer
     weir_text_str(text, weir_http_reason(answer->status));
     weir_text_lit(text, "\r\nDate: ");
     weir_text_http_date(text, answer->wall_ns);
-    weir_text_lit(text, "\r\nCache-Control: no-store\r\nContent-Length: ");
-    weir_text_u64(text, answer->content_length);
+    weir_text_lit(text, "\r\nCache-Control: no-store");
+    if (!answer->streams)
+        weir_text_member_u64(text, "\r\nContent-Length: ", answer->content_length);
     if (answer->content_type) {
         weir_text_lit(text, "\r\nContent-Type: ");
         weir_text_str(text, answer->content_type);
