@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 #include "observe/metrics.h"
-#include "serve/http_call.h"
+#include "serve/http_live.h"
 #include "serve/loop.h"
 #include "wire/origin.h"
 
@@ -138,6 +138,7 @@ static const struct route {
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
     { "/v1/top", READ, WEIR_RIGHT_METRICS, weir_http_top },
     { "/v1/hour", READ, WEIR_RIGHT_METRICS, weir_http_hour },
+    { "/v1/live", READ, WEIR_RIGHT_METRICS, weir_http_live },
     { "/v1/state", READ, WEIR_RIGHT_METRICS, weir_http_state },
     { "/v1/rules", EDIT, WEIR_RIGHT_ADMIN, weir_http_rules },
     { "/v1/rules/versions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_versions },
@@ -285,14 +286,14 @@ static void answer(struct weir_http_call *call)
         return;
     }
     if (!answer_locks(call) && !answer_permits(call) && !answer_docs(call))
-        weir_http_reply_problem(
-            call, 404, "",
-            "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-            "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, /v1/state, "
-            "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
-            "level, reset and unban, /healthz, /readyz, "
-            "/metrics, /docs/");
+        weir_http_reply_problem(call, 404, "",
+                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
+                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+                                "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
+                                "/v1/hour, /v1/live, /v1/state, "
+                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
+                                "level, reset and unban, /healthz, /readyz, "
+                                "/metrics, /docs/");
 }
 
 /* ---- the protocol ---- */
@@ -442,6 +443,7 @@ static void on_close(struct weir_conn *conn)
     weir_http_locks_drop(session);
     weir_http_sessions_drop(session);
     weir_http_rules_drop(session);
+    weir_http_live_drop(session);
     free(session->rest_owned);
     session->rest = session->rest_owned = NULL;
 }

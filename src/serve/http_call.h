@@ -16,6 +16,7 @@
 struct weir_lock_ask;    /* serve/locks.h */
 struct weir_session_ask; /* serve/sessions.h */
 struct weir_rules_job;   /* serve/rules_job.h */
+struct weir_live_stream; /* serve/http_live.c */
 
 /* Of a request: the span that there will be of its decision. */
 struct weir_http_trace {
@@ -39,6 +40,7 @@ struct weir_http_session {
     struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
     struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
     struct weir_rules_job *rules;      /* what is asked of the store of rules; NULL = nothing */
+    struct weir_live_stream *live;     /* the stream that it is; NULL: none */
     struct weir_transaction *pending;  /* the request being decided (limits/transaction.h); NULL = none */
     int refused;                       /* of `pending`: the status of its refusal */
     bool with_body;                    /* of `pending`: its answer has one */
@@ -119,6 +121,9 @@ void weir_http_reply_long(const struct weir_http_call *call, const char *type, c
 void weir_http_reply_shared(const struct weir_http_call *call, const char *type, const char *fields,
                             const uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
+
+/* The head of an answer that ends with the connection: what follows is written to it as it comes. */
+void weir_http_reply_stream(const struct weir_http_call *call, const char *type, const char *fields);
 
 /* ---- as weir_protocol's: http_hand.c ---- */
 

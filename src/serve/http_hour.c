@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /v1/hour: the last hour, second by second, as sampler.c has put it together. */
+#include "serve/http_hour.h"
+
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "observe/hour.h"
 #include "serve/http_call.h"
-#include "serve/loop.h"
 #include "wire/query.h"
 
 #define ROWS_MAX 600 /* in one reply */
@@ -88,17 +88,15 @@ static size_t room_for(struct weir_metrics *metrics, const struct weir_hour_row 
     return room;
 }
 
-static void reply(struct weir_http_call *call, const struct weir_hour_row *rows, size_t count, uint64_t newest)
+uint8_t *weir_hour_json(const struct weir_loop *loop, const struct weir_hour_row *rows, size_t count, uint64_t newest,
+                        size_t *ret_size)
 {
-    const struct weir_loop *loop = call->conn->loop;
     struct weir_metrics *metrics = loop->common->metrics;
     const size_t slots = weir_metrics_slots(metrics), limits = slots < WEIR_HOUR_LIMITS ? slots : WEIR_HOUR_LIMITS;
     const size_t room = room_for(metrics, rows, count, limits);
     uint8_t *body = malloc(room);
-    if (!body) {
-        weir_http_reply_problem(call, 503, "", "out of memory");
-        return;
-    }
+    if (!body)
+        return NULL;
     struct weir_text text = weir_text_init(body, room);
     weir_text_lit(&text, "{\"node\":");
     weir_text_json_or_null(&text, loop->setup->config->nodes_count ? loop->setup->config->node_name : NULL);
@@ -119,9 +117,20 @@ static void reply(struct weir_http_call *call, const struct weir_hour_row *rows,
         write_limit(&text, rows, count, i, weir_metrics_name(metrics, (uint32_t)i));
         first = false;
     }
-    weir_text_lit(&text, "]}\n");
+    weir_text_lit(&text, "]}");
     weir_assert(!text.overflow);
-    weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, text.size);
+    *ret_size = text.size;
+    return body;
+}
+
+static void reply(struct weir_http_call *call, const struct weir_hour_row *rows, size_t count, uint64_t newest)
+{
+    size_t size = 0;
+    uint8_t *body = weir_hour_json(call->conn->loop, rows, count, newest, &size);
+    if (body)
+        weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, size);
+    else
+        weir_http_reply_problem(call, 503, "", "out of memory");
 }
 
 void weir_http_hour(struct weir_http_call *call)

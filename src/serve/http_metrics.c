@@ -53,6 +53,10 @@ static void write_connections(struct weir_prometheus *out, const struct weir_com
     one(out, "weir_tokens_unseen_total", "counter",
         "Tokens not looked at, because too many wrong ones came from their address.", SUM(common, tokens_unseen));
     one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(common, timeouts));
+    one(out, "weir_live_streams", "gauge", "Streams of GET /v1/live.",
+        atomic_load_explicit(&common->live_streams, memory_order_relaxed));
+    one(out, "weir_live_cut_total", "counter", "Streams cut off, because their reader did not take what it was sent.",
+        SUM(common, live_cut));
     one(out, "weir_protocol_errors_total", "counter", "Connections closed for what they sent.",
         SUM(common, protocol_errors));
     one(out, "weir_received_bytes_total", "counter", "Bytes received.", SUM(common, bytes_in));

@@ -49,23 +49,30 @@ static bool head_only(const struct weir_http_call *call)
     return call->request && call->request->method == WEIR_HTTP_HEAD;
 }
 
-static void write_head(const struct weir_http_call *call, struct weir_text *text, int status, const char *type,
-                       size_t body_size)
+static void write_head_of(const struct weir_http_call *call, struct weir_text *text, int status, const char *type,
+                          size_t body_size, bool streams)
 {
     const struct weir_http_request *request = call->request;
     enum weir_http_status counted = weir_http_status_of(status);
     weir_assert(counted < WEIR_HTTP_STATUSES);
     weir_count(&call->conn->loop->counters.http_answers[counted], 1);
-    call->session->closes = !request || !request->keep_alive || weir_conn_is_last(call->conn);
+    call->session->closes = streams || !request || !request->keep_alive || weir_conn_is_last(call->conn);
     weir_http_answer_head(text, &(struct weir_http_answer){
                                     .status = status,
                                     .content_type = type,
                                     .content_length = body_size,
                                     .max_age_s = call->max_age_s,
+                                    .streams = streams,
                                     .keep_alive = !call->session->closes,
                                     .version_10 = request && request->version_10,
                                     .wall_ns = call->time->wall_ns + call->wait_ns,
                                 });
+}
+
+static void write_head(const struct weir_http_call *call, struct weir_text *text, int status, const char *type,
+                       size_t body_size)
+{
+    write_head_of(call, text, status, type, body_size, false);
 }
 
 static void end_answer(const struct weir_http_call *call, const struct weir_text *text)
@@ -214,4 +221,17 @@ void weir_http_send_rest(struct weir_conn *conn)
         if (session->rest_closes)
             weir_conn_close_after_flush(conn);
     }
+}
+
+void weir_http_reply_stream(const struct weir_http_call *call, const char *type, const char *fields)
+{
+    const size_t room = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2;
+    struct weir_text text = weir_text_init(weir_conn_reserve(call->conn, room), room);
+    if (!text.data)
+        return;
+    write_head_of(call, &text, 200, type, 0, true);
+    weir_text_str(&text, fields);
+    weir_text_lit(&text, "\r\n");
+    weir_assert(!text.overflow);
+    weir_conn_commit(call->conn, text.size);
 }

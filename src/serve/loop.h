@@ -47,6 +47,7 @@ struct weir_counters {
     _Atomic uint64_t tokens_wrong;        /* shown, and none of ours */
     _Atomic uint64_t tokens_unseen;       /* not looked at: too many wrong ones came from there */
     _Atomic uint64_t timeouts;            /* closed for being idle or slow */
+    _Atomic uint64_t live_cut;            /* readers of GET /v1/live that did not take what they were sent */
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
@@ -78,6 +79,7 @@ struct weir_site;            /* serve/site.h */
 struct weir_follower;        /* serve/follower.h */
 struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
+struct weir_live_stream;     /* serve/http_live.c */
 struct weir_hour;            /* observe/hour.h */
 struct weir_last;            /* observe/last.h */
 
@@ -101,12 +103,19 @@ struct weir_reloads {
     char last_said[900];   /* what is wrong, or what is in force now */
 };
 
+/* serve/marks.h: another number, another state. */
+struct weir_marks {
+    _Atomic uint64_t limits, nodes, state;
+};
+
 /* What the loops of one server share. */
 struct weir_common {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
     struct weir_top *top;                     /* NULL, in tests: whom limits refuse is not counted */
     struct weir_hour *hour;                   /* the last one, second by second */
+    struct weir_marks marks;                  /* of parts of the dashboard */
+    _Atomic size_t live_streams;              /* GET /v1/live: under way */
     struct weir_last *last;                   /* the last refusals; NULL, in tests: there are none */
     struct weir_refusal_lines *refusal_lines; /* the server's own */
     struct weir_holds *holds;
@@ -154,7 +163,9 @@ struct weir_loop {
     struct weir_recent recent;
     struct weir_timer top_timer;              /* shows what refused.c has counted */
     bool top_waits;                           /* it runs */
-    _Atomic(struct weir_refusals *) refusals; /* for the log; NULL: none were asked for so far */
+    struct weir_timer live_timer;             /* of the streams */
+    struct weir_live_stream *live;            /* GET /v1/live: all of this loop */
+    _Atomic(struct weir_refusals *) refusals; /* for the log and for who looks; NULL: none were asked for so far */
     uint32_t *slots;                          /* in the metrics, of the limits of `setup`; NULL: memory was out */
     size_t number;                            /* of this loop, from 0 */
     struct weir_counters counters;

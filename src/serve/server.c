@@ -21,6 +21,7 @@
 #include "rules/revise.h"
 #include "serve/hold.h"
 #include "serve/locks.h"
+#include "serve/marks.h"
 #include "serve/permit.h"
 #include "serve/refusal_lines.h"
 #include "serve/sampler.h"
@@ -251,6 +252,7 @@ static void on_look(uv_timer_t *timer)
         return;
     weir_watch_look(server->watch, time.now_ns, time.wall_ns);
     weir_watch_server(server->watch, &server->common, server->setup);
+    weir_marks_look(&server->common, server->setup);
 }
 
 static int init_handles(struct weir_server *server)

@@ -144,6 +144,8 @@ static const struct {
     { "foreign_refused", OF(foreign_refused), WEIR_LOG_WARN, "requests of other sites' web pages are refused" },
     { "hosts_refused", OF(hosts_refused), WEIR_LOG_WARN,
       "requests to a name that is not ours are refused (listen: { http: { hosts } })" },
+    { "live_cut", OF(live_cut), WEIR_LOG_WARN,
+      "readers of GET /v1/live do not take what they are sent, and are cut off" },
     { "connections_shed", OF(connections_shed), WEIR_LOG_ERROR,
       "connections are closed, because the buffers of all take server.buffer_bytes_max" },
     { "connections_refused", OF(connections_refused), WEIR_LOG_ERROR,

@@ -54,8 +54,8 @@ void weir_http_answer_head(struct weir_text *text, const struct weir_http_answer
     } else {
         weir_text_lit(text, "no-store");
     }
-    weir_text_lit(text, "\r\nContent-Length: ");
-    weir_text_u64(text, answer->content_length);
+    if (!answer->streams)
+        weir_text_member_u64(text, "\r\nContent-Length: ", answer->content_length);
     if (answer->content_type) {
         weir_text_lit(text, "\r\nContent-Type: ");
         weir_text_str(text, answer->content_type);

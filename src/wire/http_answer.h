@@ -49,6 +49,7 @@ struct weir_http_answer {
     const char *content_type; /* NULL: there is no body */
     size_t content_length;
     unsigned max_age_s; /* for how long caches may keep it; 0: not at all */
+    bool streams;       /* its length is not known: it ends with the connection */
     bool keep_alive;    /* another answer follows on this connection */
     bool version_10;    /* asked in HTTP/1.0, where keeping is what must be said */
     uint64_t wall_ns;   /* for Date */

@@ -4,13 +4,10 @@
 import http.client
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 import unittest
 
+from dashboard_browser import visit
 from redis_server import wait_for
-from test_web_page import BROWSER_TIMEOUT_S, FLAGS
 from weir_server import Resp, Weir
 
 LIMITS = '''top: { keys: text }
@@ -22,13 +19,12 @@ SECRET = 'a-token-of-at-least-sixteen'
 HOSTILE = '<img src=x onerror=alert(1)>&amp;'
 
 
-def browse(url):
-    """What the page looks like after four seconds of its own time, and what the browser said of it."""
-    with tempfile.TemporaryDirectory(prefix='weir-browser-', ignore_cleanup_errors=True) as folder:
-        done = subprocess.run([shutil.which('chromium') or 'chromium', *FLAGS, f'--user-data-dir={folder}', '--enable-logging=stderr',
-                               '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--virtual-time-budget=4000',
-                               '--dump-dom', url], capture_output=True, text=True, check=True, timeout=BROWSER_TIMEOUT_S)
-    return done.stdout, [line for line in done.stderr.splitlines() if 'CONSOLE' in line]
+def browse(url, **options):
+    """What the page looks like once it is live, or asks for a token; and what the browser said of it."""
+    return visit(url, '''
+await page.locator("#state").filter({hasText: /^(live|a token is needed)$/}).waitFor();
+return page.content();
+''', **options)
 
 
 class Dashboard(unittest.TestCase):

@@ -43,7 +43,9 @@ const history = () => page.locator("#rules-history tbody tr").allInnerTexts();
 '''
 
 
-class DashboardRules(unittest.TestCase):
+class WithStore(unittest.TestCase):
+    """Rules that stand in a store, and tokens that may change them."""
+
     def serve(self, more='', rules=RULES):
         folder = tempfile.TemporaryDirectory(prefix='weir-dashboard-')
         self.addCleanup(folder.cleanup)
@@ -69,6 +71,8 @@ class DashboardRules(unittest.TestCase):
         return [(one['version'], one['author'], one['kind'], one['comment'], one['changes'])
                 for one in ask(weir, 'GET', '/v1/rules/versions')[2]['versions']]
 
+
+class DashboardRules(WithStore):
     def test_typed_judged_compared_and_put_into_force(self):
         weir = self.serve()
         wrong, mark, place, diff, done, lines, addresses, kept = self.use(weir, '''

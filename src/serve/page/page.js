@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard: asks this server for its last hour once a second, and for the rest every five, and draws what it says.
+// The dashboard: what it asks this server, and how it writes numbers, words and tables.
 // Whatever the server names is put in as text, never as markup.
 "use strict";
 
-const HOUR = 3600, EVERY_MS = 1000, SLOW_EVERY = 5;
+const HOUR = 3600;
 const REFUSED = ["refused", "never", "shed", "banned"];
 const element = id => document.getElementById(id);
-let beating = false, token = "", rows = [], limits = new Map(), after = 0, asked = 0, span = 600;
+let beating = false, token = "", rows = [], limits = new Map(), after = 0, span = 600;
 
 // ---- asking ----
 
@@ -22,15 +22,15 @@ class Refused extends Error {
 }
 
 // A token goes in a header field: never in an address, which is kept in many places.
-async function send(path, {shown = token, method = "GET", body, match, type = "application/yaml"} = {}) {
+async function send(path, {shown = token, method = "GET", body, match, signal} = {}) {
   const headers = {};
   if (shown)
     headers["X-Weir-Token"] = shown;
   if (match)
     headers["If-Match"] = match;
   if (body !== undefined)
-    headers["Content-Type"] = type;
-  const answer = await fetch(path, {method, body, headers, cache: "no-store", credentials: "omit", redirect: "error"});
+    headers["Content-Type"] = "application/yaml";
+  const answer = await fetch(path, {method, body, headers, signal, cache: "no-store", credentials: "omit", redirect: "error"});
   if (answer.ok)
     return answer;
   const said = await answer.json().catch(() => ({}));

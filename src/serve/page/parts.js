@@ -20,19 +20,28 @@ function last_minute(name) {
 
 const bound_of = limit => (!limit.sharing ? "" : limit.overshoot_max === null ? "none" : limit.overshoot_max);
 
+let limits_said = null;
+
+// Again and again: what each decided in the last minute comes with the rows.
+function draw_limits() {
+  const shares = limits_said.limits.some(limit => limit.sharing);
+  const columns = [["limit", false], ["algorithm", false], ["rate", false], ["capacity", true], ["mode", false],
+                   ["admitted, last minute", true], ["refused", true]];
+  const shared = [["sharing", false], ["may admit beyond it, now", true], ["decided without the engine", true]];
+  table("limits", shares ? [...columns, ...shared] : columns, limits_said.limits.map(limit => [
+    limit.limit, limit.algorithm, limit.rate, limit.capacity, limit.mode, ...last_minute(limit.limit),
+    ...(shares ? [limit.sharing || "", bound_of(limit), limit.fallbacks === undefined ? "" : limit.fallbacks] : [])]));
+}
+
 function show_limits(said) {
-  const stored = said.rules || {}, shares = said.limits.some(limit => limit.sharing);
+  const stored = said.rules || {};
+  limits_said = said;
   told_limits = new Map(said.limits.map(limit => [limit.limit, limit]));
   element("node").textContent = said.node ? `on ${said.node}` : "";
   element("source").textContent = `${said.limits.length} ${said.limits.length === 1 ? "limit" : "limits"} of ${said.source || "the built-in example"}` +
     (stored.version ? `, version ${stored.version}` : "") + `, since ${new Date(said.since).toLocaleString()}` +
     (said.reloads.last_failed ? "; the last reload failed" : "");
-  const columns = [["limit", false], ["algorithm", false], ["rate", false], ["capacity", true], ["mode", false],
-                   ["admitted, last minute", true], ["refused", true]];
-  const shared = [["sharing", false], ["may admit beyond it, now", true], ["decided without the engine", true]];
-  table("limits", shares ? [...columns, ...shared] : columns, said.limits.map(limit => [
-    limit.limit, limit.algorithm, limit.rate, limit.capacity, limit.mode, ...last_minute(limit.limit),
-    ...(shares ? [limit.sharing || "", bound_of(limit), limit.fallbacks === undefined ? "" : limit.fallbacks] : [])]));
+  draw_limits();
   show_rules(said);
 }
 
