@@ -54,9 +54,9 @@ class Page(html.parser.HTMLParser):
         self.in_script = False
 
 
-def make_site(folder):
-    subprocess.run([ROOT / 'scripts/site/build', BUILD / 'site-tools', folder], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, timeout=BUILD_TIMEOUT_S)
+def make_site(folder, root=ROOT):
+    return subprocess.run([root / 'scripts/site/build', BUILD / 'site-tools', folder], check=root == ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=BUILD_TIMEOUT_S)
 
 
 class Case(unittest.TestCase):
@@ -219,6 +219,27 @@ class Site(Case):
             elsewhere = [url for url in browser.asked if not url.startswith((docs, 'data:image/'))]
             self.assertEqual(elsewhere, [])
             self.assertGreater(len(set(browser.asked)), 15)
+
+
+class Strict(Case):
+    def test_what_leads_nowhere_and_what_nothing_leads_to_is_not_built(self):
+        shutil.copytree(ROOT / 'scripts/site', self.folder / 'scripts/site')
+        config = self.folder / 'scripts/site/mkdocs.yml'
+        config.write_text(config.read_text(encoding='utf-8').partition('nav:\n')[0] + 'nav: [index.md]\n', encoding='utf-8')
+        for name in ('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'):
+            (self.folder / name).write_text(f'# {name}\n', encoding='utf-8')
+        (self.folder / 'docs').mkdir()
+        good = '# Begin\n\n[here](#begin) [out](../README.md) [folder](../scripts/site/) [file](../scripts/site/links.py)\n'
+        for more, files, why in (('', (), None), ('[x](gone.md)', (), 'gone.md'), ('[x](../gone.c)', (), 'gone.c'),
+                                 ('[x](#gone)', (), '#gone'), ('[x](../README.md#gone)', (), '#gone'), ('', ('alone.md',), 'alone.md')):
+            with self.subTest(more=more, files=files):
+                for name in files:
+                    (self.folder / 'docs' / name).write_text('# Alone\n', encoding='utf-8')
+                (self.folder / 'docs/index.md').write_text(good + more, encoding='utf-8')
+                done = make_site(self.folder / 'made', self.folder)
+                self.assertEqual(done.returncode, 1 if why else 0, done.stdout)
+                self.assertIn(why or 'index.html', done.stdout)
+                self.assertTrue((self.folder / 'made/source/scripts/site/links.py').exists())  # of the good one, which stays
 
 
 class Folders(Case):
