@@ -21,3 +21,4 @@ const char *weir_lab_real_lacks(const struct weir_lab_real *real);
 
 bool weir_lab_pauses_real(struct weir_lab_stand *stand);
 bool weir_lab_expire_real(struct weir_lab_stand *stand);
+bool weir_lab_tenants_real(struct weir_lab_stand *stand);

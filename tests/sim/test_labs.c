@@ -324,6 +324,33 @@ static void lab_8__the_same_are_admitted_and_the_leaky_ones_wait(void **state)
         assert_true(leaky->points[i].x - leaky->points[i - 1].x > 0.1 - 1e-9);
 }
 
+/* ---- 10 ---- */
+
+static void lab_10__leased_asks_a_quarter_and_admits_the_same(void **state)
+{
+    (void)state;
+    static const char *const ways[] = { "exact for all", "exact for the large one, else leased", "leased for all" };
+    /* At two nodes for 5 s: 1,000 a second of the large one and 10 a second of each of a hundred. What is asked in the
+     * last ms is answered by an engine after the end. */
+    const double decided = 2 * (5 * 1000 + 100 * 5 * 10), unanswered[] = { 2, 2, 0 };
+    /* 100, and 100 a second up to the last request; and all of the small ones. */
+    const double admitted = 100 + 499 + 2 * 100 * 5 * 10;
+    play(10, 1);
+    assert_int_equal(report.source, WEIR_LAB_SIMULATED);
+    for (size_t i = 0; i < 3; i++) {
+        assert_value_of(ways[i], "decisions", decided - unanswered[i]);
+        assert_value_of(ways[i], "admitted", admitted);
+        assert_true(last_of(ways[i]) == admitted);
+    }
+    assert_value("exact for all: asks of Redis per 100 decisions", 100 * decided / (decided - 2));
+    assert_value("exact for all: mean wait", 2); /* there and back */
+    /* Of the large one each, of the small ones hardly any: between half and two thirds of all. */
+    double mixed = value_of(ways[1], "asks of Redis per 100 decisions");
+    assert_true(mixed > 50 && mixed < 67);
+    assert_true(value_of(ways[2], "asks of Redis per 100 decisions") < 25);
+    assert_true(value_of(ways[1], "mean wait") < 1.1 && value_of(ways[2], "mean wait") < 0.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +363,7 @@ int main(void)
         cmocka_unit_test(lab_5__who_dies_before_expire_blocks_the_key),
         cmocka_unit_test(lab_6__who_only_tells_lets_all_pass),
         cmocka_unit_test(lab_8__the_same_are_admitted_and_the_leaky_ones_wait),
+        cmocka_unit_test(lab_10__leased_asks_a_quarter_and_admits_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
