@@ -8,6 +8,7 @@
 static const struct weir_lab_real reals[] = {
     { 1, { "redis-server" }, weir_lab_pauses_real },
     { 5, { "redis-server" }, weir_lab_expire_real },
+    { 9, { "redis-server" }, weir_lab_replicas_real },
     { 10, { "redis-server" }, weir_lab_tenants_real },
 };
 

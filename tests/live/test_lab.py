@@ -162,6 +162,12 @@ class Real(unittest.TestCase):
         self.assertIn(real['one script: admitted'], range(30, int(simulated['one script: admitted']) + 1))
         self.assertIn(real['one script: of them after 2 s'], range(10, 41))
 
+    def test_9_replicas(self):
+        real, simulated = self.real(9)
+        self.assertEqual(real, {name: simulated[name] for name in real})
+        self.assertEqual(real['installed at 2, reads fence too: drawn, an acknowledged update is lost'], 0)
+        self.assertGreater(real['installed at 2 of 3: drawn, an acknowledged update is lost'], 0)
+
     def test_10_tenants(self):
         real, simulated = self.real(10)
         ways = [name.partition(': ')[0] for name in simulated if name.endswith(': admitted')]
