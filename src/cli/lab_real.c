@@ -8,6 +8,8 @@
 static const struct weir_lab_real reals[] = {
     { 1, { "redis-server" }, weir_lab_pauses_real },
     { 5, { "redis-server" }, weir_lab_expire_real },
+    { 9, { "redis-server" }, weir_lab_replicas_real },
+    { 10, { "redis-server" }, weir_lab_tenants_real },
 };
 
 const struct weir_lab_real *weir_lab_real_find(unsigned number)

@@ -21,3 +21,5 @@ const char *weir_lab_real_lacks(const struct weir_lab_real *real);
 
 bool weir_lab_pauses_real(struct weir_lab_stand *stand);
 bool weir_lab_expire_real(struct weir_lab_stand *stand);
+bool weir_lab_replicas_real(struct weir_lab_stand *stand);
+bool weir_lab_tenants_real(struct weir_lab_stand *stand);

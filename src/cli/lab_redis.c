@@ -17,7 +17,7 @@
 #include "wire/resp_write.h"
 
 #define ANSWER_SECONDS 10
-#define COMMAND_MAX 4096
+#define COMMAND_MAX 16384
 
 bool weir_lab_client_open(struct weir_lab_stand *stand, uint16_t port, struct weir_lab_client *ret_client)
 {

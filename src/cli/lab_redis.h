@@ -21,7 +21,7 @@ struct weir_lab_client {
     int fd;
     size_t count;
     struct weir_resp_value values[16]; /* of the last answer; their texts point into data */
-    uint8_t data[2048];
+    uint8_t data[16384];
 };
 
 bool weir_lab_client_open(struct weir_lab_stand *stand, uint16_t port, struct weir_lab_client *ret_client);

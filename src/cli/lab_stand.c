@@ -89,6 +89,18 @@ bool weir_lab_program_find(const char *name, char ret_path[PATH_MAX])
     return is;
 }
 
+bool weir_lab_weir_find(char ret_path[PATH_MAX])
+{
+    char own[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", own, sizeof(own));
+    while (size > 0 && own[size - 1] != '/')
+        size--;
+    if (size <= 0)
+        return false;
+    return is_program(own, (size_t)size, "weir", ret_path) ||
+           is_program(own, (size_t)size, "../../bin/weir", ret_path) || weir_lab_program_find("weir", ret_path);
+}
+
 /* PostgreSQL refuses to run as root. */
 static bool is_of_postgres(const char *path)
 {

@@ -30,6 +30,9 @@ bool weir_lab_stand_run(bool (*run)(struct weir_lab_stand *stand), uint64_t seed
 /* "redis-server", "postgres": from PATH, else where Debian keeps those of PostgreSQL. False: it is nowhere. */
 bool weir_lab_program_find(const char *name, char ret_path[PATH_MAX]);
 
+/* The program weir that goes with this one: beside it, where make install puts it, or in PATH. */
+bool weir_lab_weir_find(char ret_path[PATH_MAX]);
+
 /* ---- for experiments ---- */
 
 /* Says why, and is false. */

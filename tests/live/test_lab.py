@@ -162,6 +162,29 @@ class Real(unittest.TestCase):
         self.assertIn(real['one script: admitted'], range(30, int(simulated['one script: admitted']) + 1))
         self.assertIn(real['one script: of them after 2 s'], range(10, 41))
 
+    def test_9_replicas(self):
+        real, simulated = self.real(9)
+        self.assertEqual(real, {name: simulated[name] for name in real})
+        self.assertEqual(real['installed at 2, reads fence too: drawn, an acknowledged update is lost'], 0)
+        self.assertGreater(real['installed at 2 of 3: drawn, an acknowledged update is lost'], 0)
+
+    def test_10_tenants(self):
+        real, simulated = self.real(10)
+        ways = [name.partition(': ')[0] for name in simulated if name.endswith(': admitted')]
+        self.assertEqual(len(ways), 3)
+        asks = [real[f'{way}: asks of Redis per 100 decisions'] for way in ways]
+        self.assertAlmostEqual(asks[0], 100, delta=2)
+        # How many asks go away depends on how fast decisions come; that they do, does not.
+        self.assertTrue(50 <= asks[1] < 95 and asks[2] < asks[1], asks)
+        for way in ways:
+            self.assertLessEqual(real[f'{way}: the large one had'], real[f'{way}: the large one may have'])
+            self.assertGreaterEqual(real[f'{way}: the large one had'], 100)
+            self.assertLess(real[f'{way}: admitted'], real[f'{way}: decisions'])
+            for when in ('', '; Redis busy'):
+                self.assertLessEqual(real[f'{way}{when}: half of the waits below'],
+                                     real[f'{way}{when}: 95 % of the waits below'])
+                self.assertGreater(real[f'{way}{when}: of a processor, Redis'], 0)
+
     def test_what_is_missing_is_said(self):
         done = lab(5, env=dict(os.environ, PATH='/nowhere'))
         self.assertEqual((done.returncode, done.stdout, done.stderr),
