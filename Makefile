@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock measure-sharing fuzz lint format install deb clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock playground measure-sharing fuzz lint format install deb clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -49,6 +49,9 @@ scenarios: all ## play the scenarios of the simulator and write docs/scenarios.m
 
 demo-lock: all ## the story of the paused client, with real processes and stores
 	$(PYTHON) scripts/demo-lock --build $(BUILD) $(ARGS)
+
+playground: all ## the demonstrations of /play as files: a folder for any web server, and one file for a disk
+	python3 play/bundle.py --wasm $(BUILD)/play/play.wasm --folder $(BUILD)/playground
 
 measure-sharing: all ## three nodes behind nginx: write the measured tables of docs/sharing.md
 	scripts/measure-sharing --build $(BUILD)
