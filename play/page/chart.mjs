@@ -54,7 +54,7 @@ export function draw(svg, shown) {
     let path = '', gap = true
     line.values.forEach((value, i) => {
       if (value >= 0)
-        path += `${gap ? 'M' : 'L'}${x_of(i + 0.5, line.values.length).toFixed(1)} ${y_of(value).toFixed(1)}`
+        path += `${gap ? 'M' : 'L'}${x_of(i + 0.5, line.values.length).toFixed(1)} ${y_of(value).toFixed(1)}${gap ? 'h1' : ''}`
       gap = value < 0
     })
     parts.push(make('svg:path', {class: `line ${line.class}`, d: path}))

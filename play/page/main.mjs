@@ -3,8 +3,9 @@
 import {AlgorithmsDemo} from './algorithms.mjs'
 import {load_core} from './core.mjs'
 import {address, element} from './dom.mjs'
+import {NodesDemo} from './nodes.mjs'
 
-const DEMOS = {algorithms: AlgorithmsDemo}
+const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo}
 const begun = {}
 
 function show_demo(core) {

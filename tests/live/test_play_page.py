@@ -174,6 +174,45 @@ class Algorithms(Case):
         self.assertLess(took, 30)
 
 
+class Nodes(Case):
+    READY = 'document.querySelectorAll("#ways tbody tr").length === 11'
+
+    def test_the_table_is_what_weir_sim_prints(self):
+        self.show('#nodes?loss=1', self.READY)
+        ways = {row[0]: row[1:] for row in table(self.browser, 'ways')}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'scenario')
+            path.write_text(self.browser.run('document.getElementById("scenario").value'), encoding='utf-8')
+            printed = subprocess.run([BUILD / 'weir', 'sim', path], capture_output=True, text=True, check=True).stdout
+        for name in ('batched', 'naive-cache'):
+            line = next(line for line in printed.splitlines() if line.startswith(name))
+            self.assertEqual(line[36:].split()[1], ways[name][0].replace(',', ''), printed)
+        self.assertEqual(ways['batched'][-1], 'yes')
+        self.assertEqual(ways['naive-cache'][2], 'none')
+        self.assertGreater(int(ways['naive-cache'][1]), int(ways['batched'][2]))
+
+    def test_a_click_on_a_link_cuts_it_and_one_more_joins_it(self):
+        self.show('#nodes?t=2', self.READY)
+        before = table(self.browser, 'by-node')
+        self.browser.run('document.querySelectorAll("#net .reach")[1].dispatchEvent(new MouseEvent("click"))')
+        self.browser.until('document.getElementById("faults").innerText.includes("node cut off from everybody (node 1)")')
+        self.assertEqual(table(self.browser, 'faults')[0][1:3], ['2.00 s', '10.00 s'])
+        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'cut off')
+        self.assertEqual([row[1] for row in table(self.browser, 'by-node')], [row[1] for row in before], 'the past is another one')
+        self.assertIn('faults=partition%3A2%3A2%3A10', self.browser.run('location.hash'))
+        self.browser.run('(() => { const scrub = document.getElementById("nodes-scrub"); scrub.value = 4; scrub.dispatchEvent(new Event("input")) })()')
+        self.browser.run('document.querySelectorAll("#net-buttons button")[1].click()')
+        self.browser.until('document.getElementById("faults").innerText.includes("4.00 s")')
+        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'up')
+        self.browser.until('document.querySelector("#faults button")')
+        self.browser.run('document.querySelector("#faults button").click()')
+        self.browser.until('document.getElementById("faults").innerText.includes("none")')
+
+    def test_what_is_too_much_is_told(self):
+        self.show('#nodes?nodes=16&rate=500&duration=60')
+        self.assertIn('more than 200,000 requests', self.browser.run('document.getElementById("nodes-wrong").textContent'))
+
+
 class OfAFile(Case):
     def test_one_file_from_a_disk(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +228,7 @@ class OfAFile(Case):
 
 
 class Everybody(Case):
-    PARTS = {'algorithms': 'document.querySelector("#sums td")'}
+    PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11'}
 
     def test_axe_finds_nothing(self):
         axe = install_axe()
