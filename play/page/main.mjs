@@ -3,9 +3,10 @@
 import {AlgorithmsDemo} from './algorithms.mjs'
 import {load_core} from './core.mjs'
 import {address, element} from './dom.mjs'
+import {LockDemo} from './lock.mjs'
 import {NodesDemo} from './nodes.mjs'
 
-const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo}
+const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo}
 const begun = {}
 
 function show_demo(core) {

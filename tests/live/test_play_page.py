@@ -213,6 +213,39 @@ class Nodes(Case):
         self.assertIn('more than 200,000 requests', self.browser.run('document.getElementById("nodes-wrong").textContent'))
 
 
+class Lock(Case):
+    READY = 'document.querySelector("#lock-world td")'
+
+    def to_the_end(self, part):
+        self.show(part, self.READY)
+        self.browser.run('document.getElementById("lock-all").click()')
+        return {row[0]: row[1] for row in table(self.browser, 'lock-world')}, table(self.browser, 'lock-log')
+
+    def test_the_stories(self):
+        world, log = self.to_the_end('#lock')
+        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('110', '5'))
+        self.assertEqual(log[-1][2:5], ['A', 'write', 'acknowledged: 100 + 10 = 110'])
+        self.assertIn('Lost: 5', self.browser.run('document.getElementById("lock-verdict").textContent'))
+        world, log = self.to_the_end('#lock?checked=1')
+        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('105', '0'))
+        self.assertEqual(log[-1][4], 'refused: a later token is installed: you have been replaced')
+        world, _ = self.to_the_end('#lock?checked=1&order=late&story=between')
+        self.assertEqual(world['acknowledged additions that are lost'], '10')
+        world, _ = self.to_the_end('#lock?checked=1&story=between')
+        self.assertEqual(world['acknowledged additions that are lost'], '0')
+
+    def test_the_visitor_says_who_pauses_when(self):
+        self.show('#lock?checked=1', self.READY)
+
+        def click(words):
+            self.browser.run(f'[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === {json.dumps(words)} && !one.disabled).click()')
+        for words in ('C: acquire the lock', 'C: install the token', 'C: is paused', '11 s go by', 'B: acquire the lock', 'B: install the token', 'C: wakes up', 'C: read',
+                      'C: is the lock still mine?'):
+            click(words)
+        self.assertEqual(table(self.browser, 'lock-log')[-1][4], 'refused: the lease has ended: it is not yours any more')
+        self.assertTrue(self.browser.run('[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === "C: write").disabled'))
+
+
 class OfAFile(Case):
     def test_one_file_from_a_disk(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -228,7 +261,8 @@ class OfAFile(Case):
 
 
 class Everybody(Case):
-    PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11'}
+    PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11',
+             'lock': 'document.querySelector("#lock-world td")'}
 
     def test_axe_finds_nothing(self):
         axe = install_axe()
