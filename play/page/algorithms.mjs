@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Algorithms side by side: the form, five charts, the state inside at the scrubbed time, and the numbers of all.
 import {cursor, draw, legend, short, top_of} from './chart.mjs'
-import {element, form, make, parts_of, show_address, soon, span_text, table, whole, wish_of} from './dom.mjs'
+import {element, form, make, parts_of, show_address, soon, span_text, table, time_in, whole, wish_of} from './dom.mjs'
 import {ALGORITHMS, COLUMNS, DELAYED, Lanes, REFUSED} from './lanes.mjs'
 import {drawn_of, events_of} from './patterns.mjs'
 
 const TITLES = ['Token bucket', 'Leaky bucket', 'Fixed window', 'Sliding log', 'Sliding counter']
+const AT_FIRST_S = 30 // where the first traffic is attacked
 const LINK_MAX = 4000 // letters of a pasted log that go into an address
 const is = (...names) => wish => names.includes(wish.pattern)
 export const TRAFFIC = [
@@ -59,7 +60,8 @@ export class AlgorithmsDemo {
   constructor(core, parts) {
     this.core = core
     this.wish = wish_of(FIELDS, parts)
-    this.at_s = Math.max(0, Number(parts.get('t')) || 0)
+    this.at_s = time_in(parts, AT_FIRST_S)
+    this.moved = false
     this.playing = false
     this.run_number = 0
     const again = soon(() => this.run())
@@ -73,7 +75,10 @@ export class AlgorithmsDemo {
     })
     legend(element('lanes-legend'), [['bar yes', 'admitted at once'], ['bar later-on', 'admitted, delayed'], ['bar no', 'refused'],
                                      ['bar used', 'used of the capacity (line)']])
-    element('scrub').addEventListener('input', () => this.scrub(Number(element('scrub').value)))
+    element('scrub').addEventListener('input', () => {
+      this.moved = true
+      this.scrub(Number(element('scrub').value))
+    })
     element('play').addEventListener('click', () => this.playing ? this.stop() : this.play())
     element('pad').addEventListener('pointerdown', event => this.pad(event))
     element('pad').addEventListener('pointermove', event => event.buttons & 1 && this.pad(event))
@@ -111,7 +116,7 @@ export class AlgorithmsDemo {
     const long = this.wish.pattern === 'log' && this.wish.log.length > LINK_MAX
     if (long)
       parts.delete('log')
-    if (this.at_s > 0)
+    if (this.at_s !== AT_FIRST_S)
       parts.set('t', String(Number(this.at_s.toFixed(3))))
     show_address('algorithms', parts)
     element('share-note').textContent = long ? 'The log is too long for an address: who opens it sees the rest of the settings.' : ''
@@ -166,9 +171,9 @@ export class AlgorithmsDemo {
 
   // As time goes by, or ten times as fast. No second is left out: where a frame is late, the time waits for it.
   play() {
-    if (this.at_s >= this.events.duration_s)
+    if (!this.moved || this.at_s >= this.events.duration_s)
       this.at_s = 0
-    this.playing = true
+    this.playing = this.moved = true
     element('play').textContent = 'Stop'
     let last = performance.now(), drawn = 0
     const frame = now => {

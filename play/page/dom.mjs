@@ -140,6 +140,12 @@ export function show_address(demo, parts) {
     history.replaceState(null, '', wanted)
 }
 
+// The time that an address names, or another one where it names none.
+export function time_in(parts, otherwise) {
+  const at_s = Number(parts.get('t'))
+  return parts.has('t') && at_s >= 0 ? at_s : otherwise
+}
+
 // Calls `work` soon, once for many calls.
 export function soon(work, wait_ms = 60) {
   let timer = 0

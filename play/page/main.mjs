@@ -5,8 +5,9 @@ import {load_core} from './core.mjs'
 import {address, element} from './dom.mjs'
 import {LockDemo} from './lock.mjs'
 import {NodesDemo} from './nodes.mjs'
+import {ReadsDemo} from './reads.mjs'
 
-const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo}
+const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo, reads: ReadsDemo}
 const begun = {}
 
 function show_demo(core) {

@@ -3,8 +3,9 @@
 // ways beside ours.
 import {cursor, draw, legend, top_of} from './chart.mjs'
 import {FAULTS_MAX, modes_of, NODES_MAX, OURS, plan_of, run_of, scenario_of, SPANS} from './cluster.mjs'
-import {element, form, make, parts_of, show_address, soon, span_text, table, whole, wish_of} from './dom.mjs'
+import {element, form, make, parts_of, show_address, soon, span_text, table, time_in, whole, wish_of} from './dom.mjs'
 
+const BEGUN_S = 3
 const NAIVE = [['naive-cache', 'a count that is cached'], ['naive-get-incr', 'GET, then INCR'], ['naive-incr-expire', 'INCR, then EXPIRE'],
                ['naive-window', 'a counter for each window'], ['naive-node-clock', 'windows by the nodes’ clocks'], ['naive-tell', 'telling the others']]
 const field = (name, label, value, min, max, step = 1) => ({name, label, kind: 'number', value, min, max, step})
@@ -40,13 +41,17 @@ export class NodesDemo {
     this.modes = modes_of(core)
     this.wish = wish_of(CLUSTER, parts)
     this.faults = faults_of(parts.get('faults') || '')
-    this.at_s = Math.max(0, Number(parts.get('t')) || 0)
+    this.at_s = time_in(parts, BEGUN_S)
+    this.moved = false
     this.playing = false
     this.turn = 0
     form(element('cluster'), CLUSTER, this.wish, soon(() => this.run()))
     element('fault-kind').replaceChildren(...FAULTS.map(([name, title]) => make('option', {value: name}, title)))
     element('fault-add').addEventListener('click', () => this.add_chosen())
-    element('nodes-scrub').addEventListener('input', () => this.scrub(Number(element('nodes-scrub').value)))
+    element('nodes-scrub').addEventListener('input', () => {
+      this.moved = true
+      this.scrub(Number(element('nodes-scrub').value))
+    })
     element('nodes-play').addEventListener('click', () => this.playing ? this.stop() : this.play())
     legend(element('nodes-legend'), [['bar yes', 'units admitted'], ['bar no', 'units over the limit (line)'], ['bar used', 'the stated bound (line)']])
     this.run()
@@ -101,7 +106,7 @@ export class NodesDemo {
     const parts = parts_of(CLUSTER, this.wish)
     if (this.faults.length > 0)
       parts.set('faults', faults_text(this.faults))
-    if (this.at_s > 0)
+    if (this.at_s !== BEGUN_S)
       parts.set('t', String(Number(this.at_s.toFixed(3))))
     show_address('nodes', parts)
   }
@@ -164,9 +169,9 @@ export class NodesDemo {
   }
 
   play() {
-    if (this.at_s >= this.wish.duration)
+    if (!this.moved || this.at_s >= this.wish.duration)
       this.at_s = 0
-    this.playing = true
+    this.playing = this.moved = true
     element('nodes-play').textContent = 'Stop'
     let last = performance.now()
     const frame = now => {

@@ -246,6 +246,40 @@ class Lock(Case):
         self.assertTrue(self.browser.run('[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === "C: write").disabled'))
 
 
+class Reads(Case):
+    READY = 'document.querySelector("#read-sums td")'
+
+    def sums(self, part):
+        self.show(part, self.READY)
+        return {row[0].split(':')[0]: [int(cell.replace(',', '')) for cell in row[1:6]] for row in table(self.browser, 'read-sums')}
+
+    def test_a_failover_loses_something_and_the_tracked_are_told(self):
+        sums = self.sums('#reads')
+        self.assertEqual(sums['tracked'][1:4], [0, 0, 0])
+        self.assertGreater(sums['tracked'][4], 0)
+        for name in ('plain', 'sticky', 'window'):
+            self.assertGreater(sums[name][1] + sums[name][2], 0)
+            self.assertEqual(sums[name][4], 0)
+        self.browser.run('document.querySelector("#demo-reads details").open = true')
+        rows = table(self.browser, 'violations')
+        self.assertTrue(rows)
+        self.assertNotIn('tracked', {row[1] for row in rows})
+        self.assertTrue(all(int(row[4]) < int(row[5]) for row in rows))
+
+    def test_without_a_fault_nobody_is_told_lost(self):
+        self.show('#reads', self.READY)
+        self.browser.run('document.querySelector("#read-faults button").click()')
+        self.browser.until('document.getElementById("read-faults").innerText.includes("none")')
+        rows = {row[0].split(':')[0]: row for row in table(self.browser, 'read-sums')}
+        self.assertEqual(rows['tracked'][2:6], ['0'] * 4)
+        self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 5; scrub.dispatchEvent(new Event("input")) })()')
+        self.browser.run('document.getElementById("read-fault-kind").value = "stall"; document.getElementById("read-fault-span").value = 3; document.getElementById("read-fault-add").click()')
+        self.browser.until('document.getElementById("read-faults").innerText.includes("stands still")')
+        self.assertEqual(table(self.browser, 'read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
+        self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 7.9; scrub.dispatchEvent(new Event("input")) })()')
+        self.assertGreater(int(table(self.browser, 'lag-table')[2][1].replace(',', '')), 2500)
+
+
 class OfAFile(Case):
     def test_one_file_from_a_disk(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -262,7 +296,7 @@ class OfAFile(Case):
 
 class Everybody(Case):
     PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11',
-             'lock': 'document.querySelector("#lock-world td")'}
+             'lock': 'document.querySelector("#lock-world td")', 'reads': 'document.querySelector("#read-sums td")'}
 
     def test_axe_finds_nothing(self):
         axe = install_axe()
