@@ -53,25 +53,25 @@ void play_lock_begin(bool checked, bool late, double lease_ns)
         forget(&world.clients[i]);
 }
 
-bool play_lock_may(uint32_t number, uint32_t act)
+bool play_lock_may(uint32_t client, uint32_t act)
 {
-    if (number >= PLAY_CLIENTS)
+    if (client >= PLAY_CLIENTS)
         return false;
-    const struct client *client = &world.clients[number];
-    bool has = client->token.number > 0;
-    if (client->paused)
+    const struct client *self = &world.clients[client];
+    bool has = self->token.number > 0;
+    if (self->paused)
         return act == PLAY_WAKE;
     switch ((enum play_act)act) {
     case PLAY_ACQUIRE:
         return !has;
     case PLAY_INSTALL:
-        return has && !client->installed && (!world.late || client->shown >= 0);
+        return has && !self->installed && (!world.late || self->shown >= 0);
     case PLAY_READ:
-        return has && (world.late || client->installed);
+        return has && (world.late || self->installed);
     case PLAY_LOOK:
-        return client->shown >= 0;
+        return self->shown >= 0;
     case PLAY_WRITE:
-        return client->looked;
+        return self->looked;
     case PLAY_RENEW:
     case PLAY_RELEASE:
         return has;
@@ -161,31 +161,31 @@ static int look(struct client *client)
     return client->token.number > 0 ? 0 : WEIR_ELOST;
 }
 
-int play_lock_do(uint32_t number, uint32_t act)
+int play_lock_do(uint32_t client, uint32_t act)
 {
-    if (!play_lock_may(number, act))
+    if (!play_lock_may(client, act))
         return PLAY_NOT_NOW;
-    struct client *client = &world.clients[number];
+    struct client *self = &world.clients[client];
     switch ((enum play_act)act) {
     case PLAY_ACQUIRE:
-        return acquire(client, number + 1);
+        return acquire(self, client + 1);
     case PLAY_INSTALL:
-        return install(client);
+        return install(self);
     case PLAY_READ:
-        client->shown = world.value;
-        client->looked = false;
+        self->shown = world.value;
+        self->looked = false;
         return 0;
     case PLAY_LOOK:
-        return look(client);
+        return look(self);
     case PLAY_WRITE:
-        return write_back(client, adds[number]);
+        return write_back(self, adds[client]);
     case PLAY_RENEW:
-        return renew(client, number + 1);
+        return renew(self, client + 1);
     case PLAY_RELEASE:
-        return release(client, number + 1);
+        return release(self, client + 1);
     case PLAY_PAUSE:
     case PLAY_WAKE:
-        client->paused = act == PLAY_PAUSE;
+        self->paused = act == PLAY_PAUSE;
         return 0;
     case PLAY_ACTS:
         break;
@@ -214,19 +214,18 @@ double play_lock_world(uint32_t what)
     return what < PLAY_WORLDS ? numbers[what] : 0;
 }
 
-double play_lock_client(uint32_t number, uint32_t what)
+double play_lock_client(uint32_t client, uint32_t what)
 {
-    const struct client *client = &world.clients[number % PLAY_CLIENTS];
+    const struct client *self = &world.clients[client % PLAY_CLIENTS];
     const double numbers[PLAY_OF_CLIENTS] = {
-        [PLAY_CLIENT_TOKEN] = (double)client->token.number,
-        [PLAY_CLIENT_PAUSED] = client->paused,
-        [PLAY_CLIENT_SHOWN] = (double)client->shown,
-        [PLAY_CLIENT_INSTALLED] = client->installed,
-        [PLAY_CLIENT_LOOKED] = client->looked,
-        [PLAY_CLIENT_LEFT_NS] = client->token.number > 0
-                                    ? (double)weir_deadline_left_ns(&client->deadline, world.now_ns)
-                                    : 0,
-        [PLAY_CLIENT_ADDS] = (double)adds[number % PLAY_CLIENTS],
+        [PLAY_CLIENT_TOKEN] = (double)self->token.number,
+        [PLAY_CLIENT_PAUSED] = self->paused,
+        [PLAY_CLIENT_SHOWN] = (double)self->shown,
+        [PLAY_CLIENT_INSTALLED] = self->installed,
+        [PLAY_CLIENT_LOOKED] = self->looked,
+        [PLAY_CLIENT_LEFT_NS] = self->token.number > 0 ? (double)weir_deadline_left_ns(&self->deadline, world.now_ns)
+                                                       : 0,
+        [PLAY_CLIENT_ADDS] = (double)adds[client % PLAY_CLIENTS],
     };
     return what < PLAY_OF_CLIENTS ? numbers[what] : 0;
 }

@@ -133,11 +133,15 @@ export function address() {
   return {demo, parts: new URLSearchParams(rest || '')}
 }
 
+// Soon: browsers do not let a page do it as often as a slider moves. Not where another demo has been gone to meanwhile.
+let address_timer = 0
 export function show_address(demo, parts) {
-  const text = parts.toString()
-  const wanted = `#${demo}${text ? '?' + text : ''}`
-  if (location.hash !== wanted)
-    history.replaceState(null, '', wanted)
+  const text = parts.toString(), wanted = `#${demo}${text ? '?' + text : ''}`
+  clearTimeout(address_timer)
+  address_timer = setTimeout(() => {
+    if (location.hash !== wanted && ['', demo].includes(address().demo))
+      history.replaceState(null, '', wanted)
+  }, 200)
 }
 
 // The time that an address names, or another one where it names none.

@@ -58,8 +58,12 @@ export class LockDemo {
 
   begin() {
     this.holder.begin(this.options())
-    show_address('lock', parts_of(OPTIONS, this.wish))
+    this.share()
     this.draw()
+  }
+
+  share() {
+    show_address('lock', parts_of(OPTIONS, this.wish))
   }
 
   did() {

@@ -20,10 +20,14 @@ function show_demo(core) {
     else
       link.removeAttribute('aria-current')
   }
-  if (!begun[name])
+  if (!begun[name]) {
     begun[name] = new DEMOS[name](core, parts)
-  else
+  } else if (parts.size > 0) { // another address was opened here
+    location.reload()
+  } else {
     begun[name].draw()
+    begun[name].share()
+  }
 }
 
 async function begin() {

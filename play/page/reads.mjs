@@ -12,6 +12,7 @@ export const READERS = [
   number_field('window_ms', 'window: the primary after a write, ms', 200, 0, 10000), number_field('wait_ms', 'a read waits at most ms', 500, 1, 10000),
   number_field('poll_ms', 'servers are asked every ms', 50, 10, 1000), number_field('duration_ms', 'milliseconds in all', 20000, 1000, 60000), number_field('seed', 'seed', 1, 0, 4294967295),
 ]
+const FAULT_AT_FIRST = 'fail:2:12000:12400'
 const READ_FAULT_TITLES = {stall: 'stands still', away: 'cannot be reached', fail: 'the primary dies, and this one is promoted after it', clock: 'the primary’s clock is set back by that'}
 const STRATEGY_TITLES = {plain: 'any replica', sticky: 'always the same replica', window: 'the primary for a while after a write', physical: 'by the time of the last commit',
                          tracked: 'by what the session has seen (weir)'}
@@ -20,7 +21,7 @@ export class ReadsDemo {
   constructor(core, parts) {
     this.core = core
     this.wish = wish_of(READERS, parts)
-    this.faults = read_faults_of(parts.get('faults') ?? 'fail:2:12000:12400')
+    this.faults = read_faults_of(parts.get('faults') ?? FAULT_AT_FIRST)
     form(element('readers'), READERS, this.wish, soon(() => this.run()))
     element('read-fault-kind').replaceChildren(...FAULT_KINDS.map(kind => make('option', {value: kind}, READ_FAULT_TITLES[kind])))
     element('read-fault-kind').value = FAULT_KINDS[FAIL]
@@ -32,11 +33,8 @@ export class ReadsDemo {
   }
 
   run() {
-    const parts = parts_of(READERS, this.wish)
     const faults = this.faults.filter(fault => fault.server <= this.wish.replicas)
-    if (read_faults_text(this.faults) !== 'fail:2:12000:12400')
-      parts.set('faults', read_faults_text(this.faults))
-    show_address('reads', parts)
+    this.share()
     try {
       const began = performance.now()
       this.result = readers_run(this.core, this.wish, faults)
@@ -54,6 +52,13 @@ export class ReadsDemo {
           this.result.violations.map(one => [(one.at_ms / 1000).toFixed(3), this.result.strategies[one.strategy].name, one.user, one.row, one.saw, one.expected, this.server_name(one.server), broken_text(one.broken)]))
     this.show_faults()
     this.draw()
+  }
+
+  share() {
+    const parts = parts_of(READERS, this.wish)
+    if (read_faults_text(this.faults) !== FAULT_AT_FIRST)
+      parts.set('faults', read_faults_text(this.faults))
+    show_address('reads', parts)
   }
 
   server_name(server) {

@@ -199,7 +199,7 @@ class Nodes(Case):
         self.assertEqual(table(self.browser, 'faults')[0][1:3], ['2.00 s', '10.00 s'])
         self.assertEqual(table(self.browser, 'by-node')[1][-1], 'cut off')
         self.assertEqual([row[1] for row in table(self.browser, 'by-node')], [row[1] for row in before], 'the past is another one')
-        self.assertIn('faults=partition%3A2%3A2%3A10', self.browser.run('location.hash'))
+        self.browser.until('location.hash.includes("faults=partition%3A2%3A2%3A10")')
         self.browser.run('(() => { const scrub = document.getElementById("nodes-scrub"); scrub.value = 4; scrub.dispatchEvent(new Event("input")) })()')
         self.browser.run('document.querySelectorAll("#net-buttons button")[1].click()')
         self.browser.until('document.getElementById("faults").innerText.includes("4.00 s")')
@@ -278,6 +278,24 @@ class Reads(Case):
         self.assertEqual(table(self.browser, 'read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
         self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 7.9; scrub.dispatchEvent(new Event("input")) })()')
         self.assertGreater(int(table(self.browser, 'lag-table')[2][1].replace(',', '')), 2500)
+
+
+class Pages(Case):
+    def test_links_go_from_one_to_the_other_and_back(self):
+        self.show('#nodes?count=77', 'document.querySelectorAll("#ways tbody tr").length === 11')
+        for name in ('lock', 'reads', 'algorithms', 'nodes'):
+            self.browser.run(f'document.querySelector("nav a[href=\\"#{name}\\"]").click()')
+            self.browser.until(f'!document.getElementById("demo-{name}").hidden && document.querySelector("nav [aria-current]").hash === "#{name}"')
+            self.assertEqual(self.browser.run('[...document.querySelectorAll("main > section")].filter(one => !one.hidden).length'), 1)
+        self.browser.until('location.hash === "#nodes?count=77"')
+        self.browser.run('location.hash = "#lock?checked=1"')
+        self.browser.until('document.body.dataset.ready === "yes" && document.querySelector("#lock-options input")?.checked')
+
+    def test_a_slider_that_moves_fast_is_no_trouble(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.browser.run('''(() => { const scrub = document.getElementById("scrub")
+          for (let i = 0; i < 600; i++) { scrub.value = i / 10; scrub.dispatchEvent(new Event("input")) } })()''')
+        self.browser.until('location.hash.includes("t=59.9")')
 
 
 class OfAFile(Case):
