@@ -169,7 +169,8 @@ export class AlgorithmsDemo {
       this.share()
   }
 
-  // As time goes by, or ten times as fast. No second is left out: where a frame is late, the time waits for it.
+  // As time goes by, or ten times as fast. No second is left out: where frames are late, each draws one second until the
+  // time has been caught up with.
   play() {
     if (!this.moved || this.at_s >= this.events.duration_s)
       this.at_s = 0
@@ -179,11 +180,11 @@ export class AlgorithmsDemo {
     const frame = now => {
       if (!this.playing)
         return
-      const to = this.at_s + (now - last) / 1000 * Number(element('speed').value)
+      const speed = Number(element('speed').value), to = this.at_s + (now - last) / 1000 * speed
       const next = Math.min(to, Math.floor(this.at_s + 1e-9) + 1, this.events.duration_s)
-      drawn += Math.floor(next + 1e-9) - Math.floor(this.at_s + 1e-9)
+      last += (next - this.at_s) * 1000 / speed
+      drawn += Math.floor(next + 1e-9) > Math.floor(this.at_s + 1e-9) ? 1 : 0
       element('play').dataset.drawn = drawn
-      last = now
       this.scrub(next)
       if (next >= this.events.duration_s)
         this.stop()

@@ -105,6 +105,15 @@ test('up to the time at which a link is cut, the run is the one without the cut'
   assert.ok(alone <= before.nodes[0].until[SPANS - 1] - before.nodes[0].until[SPANS / 2 - 1] + defaults.slack, String(alone))
 })
 
+test('who is cut off hears nobody, with an engine or without one', () => {
+  for (const [mode, name] of [[2, 'batched'], [4, 'gossip']]) {
+    const whole = {...defaults, nodes: 2, count: 2000, slack: 1000}, cut = run_of(module, plan_of(whole, faults_of('partition:1:0:10')), mode)
+    assert.equal(cut.name, name)
+    assert.ok(cut.sums.lost > 0, name)
+    assert.equal(cut.sums.lost === cut.sums.messages, name === 'gossip', 'two nodes, and no third')
+  }
+})
+
 test('faults go through an address and back', () => {
   const faults = faults_of('partition:6:1.5:3 engine-pause:0:2:4 step:0:1:1 lose:0:2:2 crash:1:4:5')
   assert.deepEqual(faults_of(faults_text(faults)), faults)

@@ -126,6 +126,16 @@ test('each step of a story is taken', () => {
   }
 })
 
+test('a client that must install first cannot read before, one that reads first cannot install before', () => {
+  for (const [late, first, second] of [[false, 'install', 'read'], [true, 'read', 'install']]) {
+    const holder = new Holder(module, {checked: true, late, story: 'after'})
+    assert.equal(holder.act(0, 'acquire'), 0)
+    assert.equal(holder.act(0, second), null)
+    assert.equal(holder.act(0, first), 0)
+    assert.equal(holder.act(0, second), 0)
+  }
+})
+
 test('who goes another way can come back to the story', () => {
   const holder = new Holder(module, {checked: true, late: false, story: 'after'})
   assert.equal(holder.act(2, 'acquire'), 0)
