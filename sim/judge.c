@@ -62,12 +62,24 @@ static void newest_anew(struct weir_sim *sim)
     weir_sim_check_allow_as(&sim->newest, &sim->check);
 }
 
+static void trace_over(struct weir_sim_trace *trace, uint64_t at_ns, uint64_t over, uint64_t bound)
+{
+    if (trace->overs_count == trace->overs_room) {
+        trace->overs_room = trace->overs_room ? 2 * trace->overs_room : 4096;
+        trace->overs = realloc(trace->overs, trace->overs_room * sizeof *trace->overs);
+        weir_assert(trace->overs);
+    }
+    trace->overs[trace->overs_count++] = (struct weir_sim_over){ at_ns, over, bound };
+}
+
 void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t now_ns,
                     uint64_t units)
 {
     struct weir_sim_result *result = sim->result;
     uint64_t over = over_by(sim, &sim->check, node, decision, now_ns, units);
     uint64_t bound = sim->bound + weir_sim_check_allowed(&sim->check);
+    if (sim->trace && sim->trace->judged)
+        trace_over(sim->trace, sim->now_ns, over, bound);
     uint64_t near_ppm = bound > 0 ? weir_mul_div(over, 1000000, bound) : 0;
     if (near_ppm > result->near_ppm || (near_ppm == result->near_ppm && over > result->peak)) {
         result->near_ppm = near_ppm;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of modes: a new one is added here and to modes.h; and the bounds that several of them state. Called by
- * cli/sim.c for --mode, by scenario.c, and by tests/sim. The naive modes, which only scenarios know, are in naive/. */
+ * The list of modes: a new one is added here and to modes.h. Called by cli/sim.c for --mode, by scenario.c, and by
+ * tests/sim. The bounds that several of them state are in stated.c; the naive modes, which only scenarios know, in
+ * naive/. */
 #include "sim/modes.h"
 
 #include <string.h>
@@ -21,25 +22,4 @@ const struct weir_sim_mode *weir_sim_mode_find(const char *name)
     for (size_t i = 0; (mode = weir_sim_mode_at(i)) && strcmp(mode->name, name) != 0;)
         i++;
     return mode;
-}
-
-uint64_t weir_sim_slack_of_all(const struct weir_sim_plan *plan)
-{
-    return plan->nodes * plan->slack;
-}
-
-uint64_t weir_sim_slack_of_others(const struct weir_sim_plan *plan)
-{
-    return (plan->nodes - 1) * plan->slack;
-}
-
-uint64_t weir_sim_slack_of_one(const struct weir_sim_plan *plan)
-{
-    return plan->slack;
-}
-
-uint32_t weir_sim_nine_tenths(const struct weir_sim_plan *plan)
-{
-    (void)plan;
-    return 900000;
 }

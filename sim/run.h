@@ -43,10 +43,18 @@ struct weir_sim_result {
     struct weir_sim_node_result nodes[WEIR_SIM_NODES_MAX];
 };
 
-/* Collects what a picture needs; NULL for none. `marks` grows; the caller frees it. */
+/* What the checker found at one admission: units over the limit, and how many are allowed then. */
+struct weir_sim_over {
+    uint64_t at_ns, over, bound;
+};
+
+/* Collects what a picture needs; NULL for none. Both arrays grow; the caller frees them. */
 struct weir_sim_trace {
     struct weir_sim_mark *marks;
     size_t count, room;
+    bool judged; /* wanted: */
+    struct weir_sim_over *overs;
+    size_t overs_count, overs_room;
 };
 
 #define WEIR_SIM_LOG_MAX 1024 /* n of a sliding_log */

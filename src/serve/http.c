@@ -129,6 +129,10 @@ static const struct route {
     { "/", READ, 0, weir_http_page },
     { "/page.css", READ, 0, weir_http_page_css },
     { "/page.js", READ, 0, weir_http_page_js },
+    { "/play", READ, 0, weir_http_play },
+    { "/play.css", READ, 0, weir_http_play_css },
+    { "/play.js", READ, 0, weir_http_play_js },
+    { "/play.wasm", READ, 0, weir_http_play_wasm },
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
     { "/healthz", READ, 0, healthz },
@@ -228,8 +232,9 @@ static bool refuse_browser(const struct weir_http_call *call)
     const struct weir_slice path = call->request->path;
     if (path_is(path, "/v1/auth"))
         return false;
-    /* A link may lead to the dashboard, and to the documentation. */
-    if (weir_origin_foreign(call->request) && !path_is(path, "/") && !weir_http_docs_path(path)) {
+    /* A link may lead to the pages. */
+    const bool page = path_is(path, "/") || path_is(path, "/play") || weir_http_docs_path(path);
+    if (weir_origin_foreign(call->request) && !page) {
         weir_count(&conn->loop->counters.foreign_refused, 1);
         weir_http_reply_problem(call, 403, "",
                                 "a web page of another origin may not ask this server "

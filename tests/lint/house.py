@@ -14,6 +14,8 @@ FLOORS = {'base': 0, 'core': 1, 'net': 2, 'wire': 2, 'table': 3, 'client': 4, 'l
           'sessions': 4, 'rules': 5, 'modules': 6, 'serve': 6, 'cli': 7}
 # Beside the floors: sim/ runs core/, and the hosts of limits/ and locks/, in virtual time; only cli/ runs it.
 SIM_INCLUDES = {'base', 'core', 'limits', 'locks', 'sim', 'weir'}
+# What the page of play/ runs, in WebAssembly: core/ and sim/. Nothing of ours includes it but its tests.
+PLAY_INCLUDES = {'base', 'core', 'play', 'sim', 'weir'}
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 COLUMNS_MAX = 120  # of C files, where clang-format leaves long comments alone
@@ -28,7 +30,7 @@ BARE = re.compile(r'!?[\w.>\[\]-]+|[\w.>\[\]-]+ != NULL')
 CORE_PUBLIC = {'weir/limit.h', 'weir/error.h', 'weir/fence.h', 'weir/session.h'}
 CORE_STANDARD = {'stdint.h', 'stdbool.h', 'stddef.h', 'string.h', 'assert.h', 'limits.h'}
 
-FOLDERS = ('include', 'src', 'tests', 'bench', 'fuzz', 'examples', 'scripts', 'sim', '.ci')
+FOLDERS = ('include', 'src', 'tests', 'bench', 'fuzz', 'examples', 'scripts', 'sim', 'play', '.ci')
 SKIPPED = {'node_modules', '__pycache__', 'corpus', 'target', '.git'}
 C_NAMES = ('.c', '.h', '.cc', '.cpp')
 TEXT_NAMES = C_NAMES + ('.py', '.sh', '.js', '.mjs', '.cjs', '.go', '.rs', '.lua')
@@ -98,6 +100,8 @@ def check_includes(relative, text):
             found += check_public(where, quoted, name)
         elif parts[0] == 'sim' and quoted and name.split('/')[0] not in SIM_INCLUDES:
             found.append(f'{where}: sim/ may not include {name}')
+        elif parts[0] == 'play' and quoted and name.split('/')[0] not in PLAY_INCLUDES:
+            found.append(f'{where}: play/ may not include {name}')
         elif parts[0] == 'src' and len(parts) > 2:
             found += check_floor(where, parts[1], quoted, name)
             if parts[1] == 'core':

@@ -93,6 +93,9 @@ class Planted(unittest.TestCase):
     def test_sim_stands_on_core_and_its_hosts(self):
         self.expect('sim/planted.c', 'sim/ may not include rules/planted.h', '#include "rules/planted.h"\n')
 
+    def test_play_stands_on_core_and_sim(self):
+        self.expect('play/planted.c', 'play/ may not include limits/planted.h', '#include "limits/planted.h"\n')
+
     def test_sim_is_for_cli(self):
         self.expect('src/serve/planted.c', 'names no floor', '#include "sim/run.h"\n')
 

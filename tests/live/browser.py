@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Chromium, driven through two pipes (the DevTools protocol): what a page asks for, what its console says, what
-it looks like."""
+"""A page in Debian's Chromium, driven over its DevTools protocol: by two pipes, so nothing is needed but Chromium.
+
+Whatever the browser complains of is kept (`complaints`), and each address that it asks (`asked`). No other host can be
+reached."""
 import base64
 import json
 import os
+import pathlib
 import select
 import shutil
 import subprocess
@@ -14,96 +17,121 @@ from test_web_page import BROWSER_TIMEOUT_S, FLAGS
 
 
 class Browser:
-    """One page. `asked` are the addresses that were asked for, `said` what the console has."""
+    """A context manager; one page in it, blank at first."""
 
-    def __init__(self):
+    def __init__(self, width=1280, height=900, dark=False):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-browser-', ignore_cleanup_errors=True)
-        to_browser, self.out = os.pipe()
-        self.into, from_browser = os.pipe()
-        # It hears at descriptor 3 and speaks at 4; the shell puts them there.
-        script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        to_read, self.to = os.pipe()
+        self.back, back_write = os.pipe()
+        self.log = open(pathlib.Path(self.folder.name, 'log'), 'wb')
+        # The browser reads from 3 and writes to 4; our ends may have those numbers, so they go by way of 98 and 99.
+        os.dup2(to_read, 98)
+        os.dup2(back_write, 99)
+        script = 'exec 3<&98 4>&99 98<&- 99>&-; exec "$0" "$@"'
         self.process = subprocess.Popen(
-            ['bash', '-c', script, 'browser', shutil.which('chromium') or 'chromium', *FLAGS, '--remote-debugging-pipe',
-             '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', f'--user-data-dir={self.folder.name}', 'about:blank'],
-            pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        os.close(to_browser)
-        os.close(from_browser)
-        self.number, self.unread, self.asked, self.said, self.loads = 0, b'', [], [], 0
-        self.session = None
+            ['bash', '-c', script, shutil.which('chromium') or 'chromium', *FLAGS, f'--user-data-dir={self.folder.name}/profile',
+             '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--remote-debugging-pipe', '--hide-scrollbars', 'about:blank'],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, pass_fds=(98, 99), start_new_session=True)
+        for end in (to_read, back_write, 98, 99):
+            os.close(end)
+        self.number, self.rest, self.answers, self.session = 0, b'', {}, None
+        self.complaints, self.asked, self.loaded, self.received = [], [], 0, 0
         target = next(one for one in self.ask('Target.getTargets')['targetInfos'] if one['type'] == 'page')
         self.session = self.ask('Target.attachToTarget', targetId=target['targetId'], flatten=True)['sessionId']
-        for domain in ('Page', 'Network', 'Runtime', 'Log'):
+        for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.ask(f'{domain}.enable')
+        self.shape(width, height, dark)
+
+    def shape(self, width, height=900, dark=False):
+        self.ask('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.ask('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}])
+
+    # ---- the protocol ----
+
+    def ask(self, method, **arguments):
+        self.number += 1
+        message = {'id': self.number, 'method': method, 'params': arguments}
+        if self.session:
+            message['sessionId'] = self.session
+        os.write(self.to, json.dumps(message).encode() + b'\0')
+        number, deadline = self.number, time.monotonic() + BROWSER_TIMEOUT_S
+        while number not in self.answers:
+            if time.monotonic() > deadline:
+                raise AssertionError(f'{method}: the browser does not answer')
+            self.hear()
+        answer = self.answers.pop(number)
+        if 'error' in answer:
+            raise AssertionError(f'{method}: {answer["error"]}')
+        return answer['result']
+
+    def hear(self):
+        """What it says next."""
+        if not select.select([self.back], [], [], BROWSER_TIMEOUT_S)[0]:
+            raise AssertionError('the browser says nothing')
+        more = os.read(self.back, 1 << 20)
+        if not more:
+            raise AssertionError(f'the browser has ended:\n{pathlib.Path(self.folder.name, "log").read_text(errors="replace")[-2000:]}')
+        *messages, self.rest = (self.rest + more).split(b'\0')
+        for message in map(json.loads, messages):
+            if 'id' in message:
+                self.answers[message['id']] = message
+            else:
+                self.note(message['method'], message['params'])
+
+    def note(self, method, said):
+        if method == 'Runtime.exceptionThrown':
+            self.complaints.append(said['exceptionDetails'].get('exception', {}).get('description') or said['exceptionDetails']['text'])
+        elif method == 'Runtime.consoleAPICalled' and said['type'] in ('error', 'warning', 'assert'):
+            self.complaints.append(' '.join(str(one.get('value', one.get('description'))) for one in said['args']))
+        elif method == 'Log.entryAdded' and said['entry']['level'] in ('error', 'warning'):
+            self.complaints.append(f'{said["entry"]["text"]} {said["entry"].get("url", "")}')
+        elif method == 'Network.requestWillBeSent':
+            self.asked.append(said['request']['url'])
+        elif method == 'Network.loadingFinished':
+            self.received += said['encodedDataLength']
+        elif method == 'Page.loadEventFired':
+            self.loaded += 1
+
+    # ---- the page ----
+
+    def open(self, address):
+        before = self.loaded
+        self.ask('Page.navigate', url=address)
+        while self.loaded == before:
+            self.hear()
+
+    def run(self, script):
+        """The value of an expression, which may be a promise."""
+        answer = self.ask('Runtime.evaluate', expression=script, awaitPromise=True, returnByValue=True)
+        if 'exceptionDetails' in answer:
+            raise AssertionError(f'{script}: {answer["exceptionDetails"]}')
+        return answer['result'].get('value')
+
+    def until(self, script, timeout_s=30):
+        deadline = time.monotonic() + timeout_s
+        while not self.run(f'!!({script})'):
+            if time.monotonic() > deadline:
+                raise AssertionError(f'not within {timeout_s} s: {script}\n{self.complaints}')
+            time.sleep(0.05)
+
+    def picture(self, path, whole=True):
+        data = self.ask('Page.captureScreenshot', format='png', captureBeyondViewport=whole)['data']
+        pathlib.Path(path).write_bytes(base64.b64decode(data))
+
+    def close(self):
+        try:
+            os.write(self.to, json.dumps({'id': 0, 'method': 'Browser.close'}).encode() + b'\0')
+            self.process.wait(30)
+        except (OSError, subprocess.TimeoutExpired):
+            os.killpg(self.process.pid, 9)
+            self.process.wait()
+        os.close(self.to)
+        os.close(self.back)
+        self.log.close()
+        self.folder.cleanup()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.out)
-        os.close(self.into)
-        self.folder.cleanup()
-
-    def hear(self, until):
-        """One message, or None when it is late."""
-        while b'\0' not in self.unread:
-            if not select.select([self.into], [], [], max(0, until - time.monotonic()))[0]:
-                return None
-            part = os.read(self.into, 1 << 20)
-            assert part, 'the browser has ended'
-            self.unread += part
-        message, _, self.unread = self.unread.partition(b'\0')
-        said = json.loads(message)
-        method, what = said.get('method'), said.get('params', {})
-        if method == 'Network.requestWillBeSent':
-            self.asked.append(what['request']['url'])
-        elif method == 'Log.entryAdded':
-            self.said.append(f"{what['entry']['text']} {what['entry'].get('url', '')}")
-        elif method == 'Runtime.consoleAPICalled':
-            self.said.append(' '.join(str(one.get('value')) for one in what['args']))
-        elif method == 'Runtime.exceptionThrown':
-            self.said.append(str(what['exceptionDetails']))
-        elif method == 'Page.loadEventFired':
-            self.loads += 1
-        return said
-
-    def ask(self, method, **params):
-        self.number += 1
-        message = {'id': self.number, 'method': method, 'params': params}
-        if self.session:
-            message['sessionId'] = self.session
-        os.write(self.out, json.dumps(message).encode() + b'\0')
-        until = time.monotonic() + BROWSER_TIMEOUT_S
-        while (said := self.hear(until)) is not None:
-            if said.get('id') == self.number:
-                assert 'error' not in said, said
-                return said['result']
-        raise AssertionError(f'{method}: no answer')
-
-    def open(self, url, width=1280, height=900):
-        """`url` once it is loaded, on a screen of that size."""
-        self.ask('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        loads = self.loads
-        self.ask('Page.navigate', url=url)
-        until = time.monotonic() + BROWSER_TIMEOUT_S
-        while self.loads == loads:
-            assert self.hear(until) is not None, f'{url} is not loaded'
-
-    def run(self, script):
-        """What JavaScript in the page says; a policy of the page does not hinder it."""
-        done = self.ask('Runtime.evaluate', expression=script, returnByValue=True, awaitPromise=True)
-        assert 'exceptionDetails' not in done, done
-        return done['result'].get('value')
-
-    def wait(self, script):
-        """Until it is true."""
-        until = time.monotonic() + BROWSER_TIMEOUT_S
-        while not (value := self.run(script)):
-            assert time.monotonic() < until, f'never true: {script}'
-            self.hear(time.monotonic() + 0.05)
-        return value
-
-    def picture(self, path):
-        with open(path, 'wb') as file:
-            file.write(base64.b64decode(self.ask('Page.captureScreenshot')['data']))
+        self.close()

@@ -203,19 +203,20 @@ class Site(Case):
         docs = f'http://127.0.0.1:{self.weir.http}/docs/'
         with Browser() as browser:
             for width in (1280, 360):
-                browser.open(docs + '?q=gossip', width)
-                browser.wait('document.querySelectorAll(".md-search-result__item a[href*=\'sharing-gossip.html\']").length')
+                browser.shape(width)
+                browser.open(docs + '?q=gossip')
+                browser.until('document.querySelectorAll(".md-search-result__item a[href*=\'sharing-gossip.html\']").length')
                 for page in ('index', 'rules', 'http', 'semantics-tests', 'scenarios', 'source/index'):
-                    browser.open(f'{docs}{page}.html', width)
+                    browser.open(f'{docs}{page}.html')
                     self.assertLessEqual(browser.run('document.documentElement.scrollWidth'), width, page)
                     self.assertTrue(browser.run('[...document.images].every(image => image.naturalWidth > 0)'), page)
                     self.assertGreater(browser.run('document.querySelectorAll("article h1, article p").length'), 1, page)
                 before = browser.run('document.body.dataset.mdColorScheme')
                 browser.run('document.querySelector("label[for^=__palette]:not([hidden])").click()')
-                browser.wait(f'document.body.dataset.mdColorScheme != {before!r}')
-                browser.open(f'{docs}index.html', width)  # which remembers it
+                browser.until(f'document.body.dataset.mdColorScheme != {before!r}')
+                browser.open(f'{docs}index.html')  # which remembers it
                 self.assertNotEqual(browser.run('document.body.dataset.mdColorScheme'), before)
-            self.assertEqual(browser.said, [])
+            self.assertEqual(browser.complaints, [])
             elsewhere = [url for url in browser.asked if not url.startswith((docs, 'data:image/'))]
             self.assertEqual(elsewhere, [])
             self.assertGreater(len(set(browser.asked)), 15)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /play, /play.css, /play.js and /play.wasm: the playground. The files are the same for everybody, say nothing
+ * about this server, and ask it for nothing else. Called by http.c. */
+#include "serve/http_play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/http_call.h"
+
+/* As the dashboard's (http_page.c), and what the module needs: to be compiled. */
+#define FIELDS                                                                                                         \
+    "Content-Security-Policy: default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src "    \
+    "data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"                       \
+    "X-Content-Type-Options: nosniff\r\n"                                                                              \
+    "Referrer-Policy: no-referrer\r\n"                                                                                 \
+    "Cross-Origin-Opener-Policy: same-origin\r\n"                                                                      \
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
+
+static void reply(struct weir_http_call *call, const char *kind, const char *type)
+{
+    size_t i = 0;
+    while (i < weir_play_files_count && strcmp(weir_play_files[i].kind, kind) != 0)
+        i++;
+    if (i == weir_play_files_count) {
+        weir_http_reply_problem(call, 404, "", "this weir was built without its playground; /play says why");
+        return;
+    }
+    uint8_t *copy = malloc(weir_play_files[i].size);
+    if (!copy) {
+        weir_http_reply_problem(call, 503, "", "out of memory");
+        return;
+    }
+    memcpy(copy, weir_play_files[i].bytes, weir_play_files[i].size);
+    weir_http_reply_long(call, type, FIELDS, copy, weir_play_files[i].size);
+}
+
+void weir_http_play(struct weir_http_call *call)
+{
+    reply(call, "html", "text/html; charset=utf-8");
+}
+
+void weir_http_play_css(struct weir_http_call *call)
+{
+    reply(call, "css", "text/css; charset=utf-8");
+}
+
+void weir_http_play_js(struct weir_http_call *call)
+{
+    reply(call, "js", "text/javascript; charset=utf-8");
+}
+
+void weir_http_play_wasm(struct weir_http_call *call)
+{
+    reply(call, "wasm", "application/wasm");
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The playground's files, which play/bundle.py puts into the program. */
+#pragma once
+
+#include <stddef.h>
+
+struct weir_play_file {
+    const char *kind; /* "html", "css", "js", "wasm"; the first alone where the build had no compiler for the last */
+    const unsigned char *bytes;
+    size_t size;
+};
+
+extern const struct weir_play_file weir_play_files[];
+extern const size_t weir_play_files_count;

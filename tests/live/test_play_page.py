@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The playground in a real browser, as weir serves it and from a disk: it complains of nothing, asks nobody else, shows the
+numbers that the models have, keeps up, and can be used without a mouse and by a screen reader."""
+import gzip
+import http.client
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+from browser import Browser
+from weir_server import BUILD, ROOT, Weir
+
+TESTS = ROOT / 'tests/play'
+GZIP_MAX = 300_000
+CELLS = '''(id => [...document.querySelectorAll(`#${id} tbody tr`)].map(row => [...row.cells].map(cell => cell.innerText)))'''
+AXE = '''axe.run(document, {resultTypes: ["violations"]}).then(said => said.violations.map(one =>
+  `${one.id}: ${one.help}: ${one.nodes.map(node => node.html).join(" ")}`))'''
+
+
+def install_axe():
+    """What package-lock.json says, once."""
+    installed, lock = TESTS / 'node_modules/.package-lock.json', TESTS / 'package-lock.json'
+    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+        subprocess.run(['npm', 'ci'], cwd=TESTS, check=True, capture_output=True, timeout=240)
+    return (TESTS / 'node_modules/axe-core/axe.min.js').read_text(encoding='utf-8')
+
+
+def table(browser, name):
+    return browser.run(f'{CELLS}({json.dumps(name)})')
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not (BUILD / 'play/play.wasm').exists():
+            raise unittest.SkipTest('built without WebAssembly')
+        cls.weir = cls.enterClassContext(Weir())
+        cls.browser = cls.enterClassContext(Browser())
+
+    def setUp(self):
+        self.browser.shape(1280)
+        self.browser.complaints.clear()
+        self.browser.asked.clear()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.complaints, [])
+        own = (f'http://127.0.0.1:{self.weir.http}/', 'file:///', 'data:,', 'about:blank')
+        self.assertEqual([one for one in self.browser.asked if not one.startswith(own)], [])
+
+    def ask(self, path, **fields):
+        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=60)
+        client.request('GET', path, headers={name.replace('_', '-'): value for name, value in fields.items()})
+        answer = client.getresponse()
+        body = answer.read()
+        client.close()
+        return answer, body
+
+    def show(self, part='', ready='true'):
+        self.browser.open('about:blank')
+        self.browser.open(f'http://127.0.0.1:{self.weir.http}/play{part}')
+        self.browser.until(f'document.body.dataset.ready === "yes" && ({ready})')
+
+    def set(self, form, label, value):
+        """As a visitor does: by the words beside the control."""
+        self.browser.run(f'''(() => {{
+          const control = [...document.querySelectorAll("#{form} label")].find(one => !one.hidden && one.firstChild.textContent === {json.dumps(label)})
+            .querySelector("input, select, textarea")
+          if (control.type === "checkbox") control.checked = {json.dumps(value)}
+          else control.value = {json.dumps(value)}
+          control.dispatchEvent(new Event("input", {{bubbles: true}}))
+        }})()''')
+
+
+class Served(Case):
+    def test_files_are_small_and_the_policy_is_strict(self):
+        total = 0
+        for path, kind in (('/play', 'text/html; charset=utf-8'), ('/play.css', 'text/css; charset=utf-8'),
+                           ('/play.js', 'text/javascript; charset=utf-8'), ('/play.wasm', 'application/wasm')):
+            answer, body = self.ask(path)
+            self.assertEqual((answer.status, answer.getheader('Content-Type')), (200, kind))
+            policy = answer.getheader('Content-Security-Policy')
+            for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "frame-ancestors 'none'", "form-action 'none'"):
+                self.assertIn(part, policy)
+            self.assertNotIn("'unsafe-inline'", policy)
+            self.assertNotIn("'unsafe-eval'", policy)
+            self.assertNotRegex(body, rb'(?i)https?://(?!www\.w3\.org/)', 'it names another host')
+            total += len(gzip.compress(body, mtime=0))
+        print(f'\n/play and what it loads: {total:,} bytes (gzip)')
+        self.assertLess(total, GZIP_MAX)
+        self.assertNotIn('wasm', self.ask('/')[0].getheader('Content-Security-Policy'))
+
+    def test_a_link_may_lead_there_and_no_other_page_may_ask(self):
+        link = {'Sec_Fetch_Site': 'cross-site', 'Sec_Fetch_Mode': 'navigate'}
+        self.assertEqual(self.ask('/play', **link)[0].status, 200)
+        for path in ('/play.js', '/play.wasm', '/play.css'):
+            self.assertEqual(self.ask(path, **link)[0].status, 403, path)
+
+    def test_without_the_module_the_page_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = pathlib.Path(folder, 'files.c')
+            subprocess.run(['python3', ROOT / 'play/bundle.py', '--c', made], check=True)
+            text = made.read_text(encoding='utf-8')
+            page = bytes(map(int, text.split('file_0[] = { ')[1].split(' }')[0].split(',')))
+            self.assertIn(b'built without its playground', page)
+            self.assertIn('weir_play_files_count = 1;', text)
+            done = subprocess.run(['python3', ROOT / 'play/bundle.py', '--folder', folder], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('clang-14', done.stderr)
+
+
+class Algorithms(Case):
+    def test_the_tables_have_the_numbers(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.assertIn('compiled to WebAssembly', self.browser.run('document.getElementById("from").textContent'))
+        sums = {row[0]: row[1:5] for row in table(self.browser, 'sums')}
+        self.assertEqual(sums['Fixed window'], ['40', '40', '0', '0'])
+        self.assertEqual(sums['Sliding log'], ['40', '20', '0', '20'])
+        self.assertEqual(sums['Leaky bucket'], ['40', '1', '19', '20'])
+        self.browser.run('(() => { const scrub = document.getElementById("scrub"); scrub.value = 30; scrub.dispatchEvent(new Event("input")) })()')
+        inside = {row[0]: row[1:] for row in table(self.browser, 'inside')}
+        self.assertEqual(inside['Token bucket'][:2], ['0 of 20 tokens', '0'])
+        self.assertEqual(inside['Fixed window'][0], '20 of 20 in this window, which ends in 10 s')
+        self.assertEqual(inside['Sliding log'][0], '20 times in the log, the oldest 1 ms ago')
+        self.assertEqual(inside['Sliding log'][-1], 'refused, again in 9.999 s')
+        self.assertEqual(inside['Leaky bucket'][-1], 'refused, again in 499 ms')
+
+    def test_a_shared_address_shows_the_same(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.set('traffic', 'Traffic', 'poisson')
+        self.set('traffic', 'requests a second', 7)
+        self.set('limit', 'limit: requests', 33)
+        self.browser.until('document.getElementById("lanes-took").textContent.startsWith("4") && location.hash.includes("count=33")')
+        shared, sums = self.browser.run('location.hash'), table(self.browser, 'sums')
+        self.assertIn('pattern=poisson', shared)
+        self.show(shared, 'document.querySelector("#sums td")')
+        self.assertEqual(table(self.browser, 'sums'), sums)
+
+    def test_a_pasted_log_is_text(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.set('traffic', 'Traffic', 'log')
+        self.set('traffic', 'lines of the log: only their times count', '1000 <img src=x onerror=alert(1)>\n1001\nnone\n')
+        self.browser.until('document.getElementById("lanes-wrong").textContent.includes("1 lines")')
+        self.assertEqual(table(self.browser, 'sums')[0][1], '2')
+        self.assertEqual(self.browser.run('document.querySelectorAll("img").length'), 0)
+
+    def test_what_is_no_limit_is_told(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.set('limit', 'limit: requests', 1)
+        self.set('limit', 'in so many seconds', 86400)
+        self.set('limit', 'burst of the buckets (0: as the limit)', 1000000)
+        self.browser.until('document.getElementById("lanes-wrong").textContent.includes("3650 days")')
+
+    def test_a_minute_of_10000_a_second_drops_no_second(self):
+        self.show('#algorithms?pattern=steady&rate=10000&count=5000&period=1', 'document.getElementById("lanes-took").textContent.startsWith("600,000")')
+        print('\n' + self.browser.run('document.getElementById("lanes-took").textContent'))
+        self.browser.run('document.getElementById("seconds").closest("details").open = true')
+        self.browser.until('document.querySelectorAll("#seconds tbody tr").length === 60')
+        rows = table(self.browser, 'seconds')
+        self.assertEqual({row[1] for row in rows}, {'10,000'})
+        self.assertTrue(all(row[5] == '5,000' for row in rows), rows)
+        bars = self.browser.run('document.querySelectorAll("#lanes .bar.yes")[3].getAttribute("d").split("z").length - 1')
+        self.assertEqual(bars, 180, 'of the five columns of each second the three that its first half touches')
+        self.browser.run('document.getElementById("speed").value = "10"')
+        begun = time.monotonic()
+        self.browser.run('document.getElementById("play").click()')
+        # The page stands still for three seconds, which are thirty of those that it plays.
+        self.browser.run('new Promise(resolve => setTimeout(resolve, 500)).then(() => { for (const end = performance.now() + 3000; performance.now() < end;); })')
+        self.browser.until('document.getElementById("play").textContent === "Play"')
+        self.assertEqual(self.browser.run('document.getElementById("scrub-at").textContent'), '60.000 s')
+        took = time.monotonic() - begun
+        print(f'60 s played at ten times the speed in {took:.1f} s')
+        self.assertEqual(self.browser.run('document.getElementById("play").dataset.drawn'), '60')
+        self.assertLess(took, 30)
+
+
+class Nodes(Case):
+    READY = 'document.querySelectorAll("#ways tbody tr").length === 11'
+
+    def test_the_table_is_what_weir_sim_prints(self):
+        self.show('#nodes?loss=1', self.READY)
+        ways = {row[0]: row[1:] for row in table(self.browser, 'ways')}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'scenario')
+            path.write_text(self.browser.run('document.getElementById("scenario").value'), encoding='utf-8')
+            printed = subprocess.run([BUILD / 'weir', 'sim', path], capture_output=True, text=True, check=True).stdout
+        for name in ('batched', 'naive-cache'):
+            line = next(line for line in printed.splitlines() if line.startswith(name))
+            self.assertEqual(line[36:].split()[1], ways[name][0].replace(',', ''), printed)
+        self.assertEqual(ways['batched'][-1], 'yes')
+        self.assertEqual(ways['naive-cache'][2], 'none')
+        self.assertGreater(int(ways['naive-cache'][1]), int(ways['batched'][2]))
+
+    def test_a_click_on_a_link_cuts_it_and_one_more_joins_it(self):
+        self.show('#nodes?t=2', self.READY)
+        before = table(self.browser, 'by-node')
+        self.browser.run('document.querySelectorAll("#net .reach")[1].dispatchEvent(new MouseEvent("click"))')
+        self.browser.until('document.getElementById("faults").innerText.includes("node cut off from everybody (node 1)")')
+        self.assertEqual(table(self.browser, 'faults')[0][1:3], ['2.00 s', '10.00 s'])
+        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'cut off')
+        self.assertEqual([row[1] for row in table(self.browser, 'by-node')], [row[1] for row in before], 'the past is another one')
+        self.browser.until('location.hash.includes("faults=partition%3A2%3A2%3A10")')
+        self.browser.run('(() => { const scrub = document.getElementById("nodes-scrub"); scrub.value = 4; scrub.dispatchEvent(new Event("input")) })()')
+        self.browser.run('document.querySelectorAll("#net-buttons button")[1].click()')
+        self.browser.until('document.getElementById("faults").innerText.includes("4.00 s")')
+        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'up')
+        self.browser.until('document.querySelector("#faults button")')
+        self.browser.run('document.querySelector("#faults button").click()')
+        self.browser.until('document.getElementById("faults").innerText.includes("none")')
+
+    def test_what_is_too_much_is_told(self):
+        self.show('#nodes?nodes=16&rate=500&duration=60')
+        self.assertIn('more than 200,000 requests', self.browser.run('document.getElementById("nodes-wrong").textContent'))
+
+
+class Lock(Case):
+    READY = 'document.querySelector("#lock-world td")'
+
+    def to_the_end(self, part):
+        self.show(part, self.READY)
+        self.browser.run('document.getElementById("lock-all").click()')
+        return {row[0]: row[1] for row in table(self.browser, 'lock-world')}, table(self.browser, 'lock-log')
+
+    def test_the_stories(self):
+        world, log = self.to_the_end('#lock')
+        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('110', '5'))
+        self.assertEqual(log[-1][2:5], ['A', 'write', 'acknowledged: 100 + 10 = 110'])
+        self.assertIn('Lost: 5', self.browser.run('document.getElementById("lock-verdict").textContent'))
+        world, log = self.to_the_end('#lock?checked=1')
+        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('105', '0'))
+        self.assertEqual(log[-1][4], 'refused: a later token is installed: you have been replaced')
+        world, _ = self.to_the_end('#lock?checked=1&order=late&story=between')
+        self.assertEqual(world['acknowledged additions that are lost'], '10')
+        world, _ = self.to_the_end('#lock?checked=1&story=between')
+        self.assertEqual(world['acknowledged additions that are lost'], '0')
+
+    def test_the_visitor_says_who_pauses_when(self):
+        self.show('#lock?checked=1', self.READY)
+
+        def click(words):
+            self.browser.run(f'[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === {json.dumps(words)} && !one.disabled).click()')
+        for words in ('C: acquire the lock', 'C: install the token', 'C: is paused', '11 s go by', 'B: acquire the lock', 'B: install the token', 'C: wakes up', 'C: read',
+                      'C: is the lock still mine?'):
+            click(words)
+        self.assertEqual(table(self.browser, 'lock-log')[-1][4], 'refused: the lease has ended: it is not yours any more')
+        self.assertTrue(self.browser.run('[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === "C: write").disabled'))
+
+
+class Reads(Case):
+    READY = 'document.querySelector("#read-sums td")'
+
+    def sums(self, part):
+        self.show(part, self.READY)
+        return {row[0].split(':')[0]: [int(cell.replace(',', '')) for cell in row[1:6]] for row in table(self.browser, 'read-sums')}
+
+    def test_a_failover_loses_something_and_the_tracked_are_told(self):
+        sums = self.sums('#reads')
+        self.assertEqual(sums['tracked'][1:4], [0, 0, 0])
+        self.assertGreater(sums['tracked'][4], 0)
+        for name in ('plain', 'sticky', 'window'):
+            self.assertGreater(sums[name][1] + sums[name][2], 0)
+            self.assertEqual(sums[name][4], 0)
+        self.browser.run('document.querySelector("#demo-reads details").open = true')
+        rows = table(self.browser, 'violations')
+        self.assertTrue(rows)
+        self.assertNotIn('tracked', {row[1] for row in rows})
+        self.assertTrue(all(int(row[4]) < int(row[5]) for row in rows))
+
+    def test_without_a_fault_nobody_is_told_lost(self):
+        self.show('#reads', self.READY)
+        self.browser.run('document.querySelector("#read-faults button").click()')
+        self.browser.until('document.getElementById("read-faults").innerText.includes("none")')
+        rows = {row[0].split(':')[0]: row for row in table(self.browser, 'read-sums')}
+        self.assertEqual(rows['tracked'][2:6], ['0'] * 4)
+        self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 5; scrub.dispatchEvent(new Event("input")) })()')
+        self.browser.run('document.getElementById("read-fault-kind").value = "stall"; document.getElementById("read-fault-span").value = 3; document.getElementById("read-fault-add").click()')
+        self.browser.until('document.getElementById("read-faults").innerText.includes("stands still")')
+        self.assertEqual(table(self.browser, 'read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
+        self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 7.9; scrub.dispatchEvent(new Event("input")) })()')
+        self.assertGreater(int(table(self.browser, 'lag-table')[2][1].replace(',', '')), 2500)
+
+
+class Pages(Case):
+    def test_links_go_from_one_to_the_other_and_back(self):
+        self.show('#nodes?count=77', 'document.querySelectorAll("#ways tbody tr").length === 11')
+        for name in ('lock', 'reads', 'algorithms', 'nodes'):
+            self.browser.run(f'document.querySelector("nav a[href=\\"#{name}\\"]").click()')
+            self.browser.until(f'!document.getElementById("demo-{name}").hidden && document.querySelector("nav [aria-current]").hash === "#{name}"')
+            self.assertEqual(self.browser.run('[...document.querySelectorAll("main > section")].filter(one => !one.hidden).length'), 1)
+        self.browser.until('location.hash === "#nodes?count=77"')
+        self.browser.run('location.hash = "#lock?checked=1"')
+        self.browser.until('document.body.dataset.ready === "yes" && document.querySelector("#lock-options input")?.checked')
+
+    def test_a_slider_that_moves_fast_is_no_trouble(self):
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.browser.run('''(() => { const scrub = document.getElementById("scrub")
+          for (let i = 0; i < 600; i++) { scrub.value = i / 10; scrub.dispatchEvent(new Event("input")) } })()''')
+        self.browser.until('location.hash.includes("t=59.9")')
+
+
+class OfAFile(Case):
+    def test_one_file_from_a_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', folder], check=True,
+                           stdout=subprocess.DEVNULL)
+            alone = pathlib.Path(folder, 'alone')
+            alone.mkdir()
+            pathlib.Path(folder, 'playground.html').rename(alone / 'playground.html')
+            self.browser.open(f'file://{alone}/playground.html')
+            self.browser.until('document.body.dataset.ready === "yes" && document.querySelector("#sums td")')
+            self.assertEqual(table(self.browser, 'sums')[2][:3], ['Fixed window', '40', '40'])
+            self.assertEqual([one for one in self.browser.asked if one.startswith('http')], [])
+
+
+class Everybody(Case):
+    PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11',
+             'lock': 'document.querySelector("#lock-world td")', 'reads': 'document.querySelector("#read-sums td")'}
+
+    def test_axe_finds_nothing(self):
+        axe = install_axe()
+        for dark in (False, True):
+            self.browser.shape(1280, dark=dark)
+            for part, ready in self.PARTS.items():
+                with self.subTest(part=part, dark=dark):
+                    self.show(f'#{part}', ready)
+                    self.browser.run('document.querySelectorAll("details").forEach(one => { one.open = true })')
+                    self.browser.run(axe + ';0')
+                    self.assertEqual(self.browser.run(AXE), [])
+
+    def test_on_a_small_screen_nothing_is_cut_off(self):
+        self.browser.shape(360, 740)
+        for part, ready in self.PARTS.items():
+            with self.subTest(part=part):
+                self.show(f'#{part}', ready)
+                self.assertLessEqual(self.browser.run('document.scrollingElement.scrollWidth'), 360)
+
+    def test_each_control_has_a_name_and_can_be_reached_by_keyboard(self):
+        for part, ready in self.PARTS.items():
+            with self.subTest(part=part):
+                self.show(f'#{part}', ready)
+                reached = set()
+                for _ in range(80):
+                    for kind in ('rawKeyDown', 'keyUp'):
+                        self.browser.ask('Input.dispatchKeyEvent', type=kind, key='Tab', code='Tab', windowsVirtualKeyCode=9)
+                    reached.add(self.browser.run('''(() => { const one = document.activeElement
+                      return one.id || (one.labels && one.labels.length ? one.labels[0].textContent : one.textContent) })()'''))
+                shown = self.browser.run(f'''[...document.querySelectorAll("#demo-{part} input, #demo-{part} select, #demo-{part} button, #demo-{part} textarea")]
+                  .filter(one => one.checkVisibility() && !one.disabled).map(one => one.id || (one.labels && one.labels.length ? one.labels[0].textContent : one.textContent))''')
+                self.assertEqual([one for one in shown if one not in reached], [])
+
+
+if __name__ == '__main__':
+    unittest.main()
