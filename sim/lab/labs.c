@@ -6,8 +6,8 @@
 const struct weir_lab *weir_lab_at(size_t index)
 {
     static const struct weir_lab *const labs[] = {
-        &weir_lab_pauses, &weir_lab_counter, &weir_lab_refill,   &weir_lab_expire,
-        &weir_lab_gossip, &weir_lab_leaky,   &weir_lab_replicas, &weir_lab_tenants,
+        &weir_lab_pauses, &weir_lab_phone,  &weir_lab_counter, &weir_lab_refill,   &weir_lab_expire,
+        &weir_lab_gossip, &weir_lab_sticky, &weir_lab_leaky,   &weir_lab_replicas, &weir_lab_tenants,
     };
     return index < sizeof(labs) / sizeof(labs[0]) ? labs[index] : NULL;
 }

@@ -79,8 +79,8 @@ static int answer(const struct weir_lab *lab, const struct flags *flags)
     const struct weir_lab_real *real = flags->sim ? NULL : weir_lab_real_find(lab->number);
     const char *lacks = real ? weir_lab_real_lacks(real) : NULL;
     if (lacks) {
-        fprintf(stderr, "weir: lab %u needs %s, which is not in PATH; --sim answers it in the simulator\n", lab->number,
-                lacks);
+        fprintf(stderr, "weir: lab %u needs %s%s; --sim answers it in the simulator\n", lab->number, lacks,
+                real->run ? ", which is not in PATH" : "");
         done = false;
     } else if (real) {
         done = weir_lab_stand_run(real->run, flags->seed, report);

@@ -125,7 +125,8 @@ _Noreturn static void program_exec(const char *path, const char *log, const char
     (void)close_range(STDERR_FILENO + 1, UINT_MAX, 0);
     if (is_of_postgres(path))
         become_postgres();
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user takes it back */
+    /* A change of the user takes it back. PostgreSQL leaves shared memory behind where it is killed. */
+    (void)prctl(PR_SET_PDEATHSIG, is_of_postgres(path) ? SIGQUIT : SIGKILL);
     char *arguments[32];
     size_t count = 0;
     for (; words[count] && count + 1 < sizeof(arguments) / sizeof(arguments[0]); count++)
@@ -152,8 +153,13 @@ static pid_t child_make(struct weir_lab_stand *stand)
 pid_t weir_lab_fork(struct weir_lab_stand *stand, int (*work)(void *context), void *context)
 {
     pid_t pid = child_make(stand);
-    if (pid == 0)
+    if (pid == 0) {
+        /* What libraries say of servers that are crashed on purpose is not for the reader. */
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (null >= 0)
+            (void)dup2(null, STDERR_FILENO);
         _exit(work(context));
+    }
     return pid > 0 ? pid : 0;
 }
 
@@ -183,6 +189,22 @@ bool weir_lab_runs(pid_t pid)
     return waitpid(pid, NULL, WNOHANG) == 0;
 }
 
+/* The last line that a program printed; "" where there is none. */
+static void log_last(const struct weir_lab_stand *stand, const char *name, char ret_line[160])
+{
+    char path[WEIR_LAB_PATH_SIZE + 64], line[160];
+    (void)snprintf(path, sizeof(path), "%s/%s.log", stand->folder, name);
+    FILE *file = fopen(path, "r");
+    ret_line[0] = '\0';
+    while (file && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0])
+            memcpy(ret_line, line, sizeof(line));
+    }
+    if (file)
+        (void)fclose(file);
+}
+
 bool weir_lab_complete(struct weir_lab_stand *stand, const char *name, const char *const *words)
 {
     pid_t pid = weir_lab_start(stand, name, words);
@@ -196,9 +218,11 @@ bool weir_lab_complete(struct weir_lab_stand *stand, const char *name, const cha
         }
         weir_lab_sleep_ns(2 * WEIR_NS_PER_MS);
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return weir_lab_fail(stand, "%s failed", words[0]);
-    return true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    char said[160];
+    log_last(stand, name, said);
+    return weir_lab_fail(stand, "%s failed%s%s", words[0], said[0] ? ": " : "", said);
 }
 
 /* ---- the experiment as a whole ---- */

@@ -54,5 +54,5 @@ void weir_lab_kill(pid_t pid);
 bool weir_lab_runs(pid_t pid);
 /* Runs a program to its end; false if that was not good, or not within WEIR_LAB_READY_NS. */
 bool weir_lab_complete(struct weir_lab_stand *stand, const char *name, const char *const *words);
-/* A child of this process that runs `work` and ends; 0: the stand says why not. */
+/* A child of this process that runs `work` and ends; it has no stderr. 0: the stand says why not. */
 pid_t weir_lab_fork(struct weir_lab_stand *stand, int (*work)(void *context), void *context);
