@@ -33,7 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     weir_assert(whole == weir_excepted_keys_count(follower.keys));
     weir_assert(levels == weir_excepted_keys_levels(follower.keys));
-    weir_assert(!error || whole == 0);
+    uint64_t hash, mark;
+    size_t resets = 0;
+    for (at = 0; weir_excepted_keys_list_reset(follower.keys, &at, &hash, &mark); resets++)
+        weir_assert(mark >= 2 && weir_excepted_keys_mark(follower.keys, hash) == mark);
+    weir_assert(resets == weir_excepted_keys_resets(follower.keys));
+    weir_assert(!error || whole + resets == 0);
     weir_exception_follower_deinit(&follower);
     free(copy);
     return 0;

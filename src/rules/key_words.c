@@ -122,11 +122,6 @@ static void table_add(struct weir_key_words_table *table, uint64_t hash, uint64_
 
 /* ---- asking ---- */
 
-size_t weir_key_words_count(const struct weir_key_words *words)
-{
-    return atomic_load_explicit(&words->count, memory_order_relaxed);
-}
-
 size_t weir_key_words_low(const struct weir_key_words *words)
 {
     return atomic_load_explicit(&words->low, memory_order_relaxed);

@@ -55,7 +55,10 @@ void weir_key_words_deinit(struct weir_key_words *words);
 /* ---- asking ---- */
 
 uint64_t weir_key_words_find(const struct weir_key_words *words, uint64_t hash); /* FREE or REMOVED: it is not there */
-size_t weir_key_words_count(const struct weir_key_words *words);
+static inline size_t weir_key_words_count(const struct weir_key_words *words)
+{
+    return atomic_load_explicit(&words->count, memory_order_relaxed);
+}
 size_t weir_key_words_low(const struct weir_key_words *words);   /* of them those whose lowest byte is not 0 */
 size_t weir_key_words_bytes(const struct weir_key_words *words); /* of the table in use */
 
