@@ -294,6 +294,8 @@ static void side_memory__what_is_too_small_for_one_key_is_told(void **state)
     struct fixture f = { 0 };
     assert_int_equal(weir_limiter_create(&options, &f.limiter, NULL), 0);
     expect_told(f.limiter, defs, 4, "", "");
+    const struct weir_limit_def both[] = { defs[3], { "permits", "big", defs[3].spec } };
+    expect_told(f.limiter, both, 2, "", ""); /* an override shares its limit's part */
     defs[3].spec.count++;
     expect_told(f.limiter, defs, 4, "permits.count", "is never reached: log_memory_max has room for 1024 of one key");
     expect_told(f.limiter, defs, 3, "", "");
