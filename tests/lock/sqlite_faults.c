@@ -97,6 +97,27 @@ static void faults__after_a_failed_fsync_nothing_is_known_or_trusted(void **stat
     assert_healed(held, "asked");
 }
 
+/* The disk is well again, and the witness is not: each batch that is refused for want of a raise is a failure. */
+static void faults__what_is_refused_for_want_of_a_raise_is_counted(void **state)
+{
+    (void)state;
+    struct weir_lock_engine_state before, after;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    disk.write = true;
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    size_t size = disk_read(disk_files.witness, bytes, sizeof bytes);
+    disk_heal();
+    disk_write(disk_files.witness, "x", 1);
+    world_sleep(SECOND / 8);
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    lock_world.engine->ops->state(lock_world.engine, &before);
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    lock_world.engine->ops->state(lock_world.engine, &after);
+    assert_int_equal(after.failures, before.failures + 1);
+    disk_write(disk_files.witness, bytes, size);
+    assert_healed(held, "asked");
+}
+
 static void faults__a_full_disk_grants_nothing_and_says_so(void **state)
 {
     (void)state;
@@ -374,6 +395,7 @@ int main(int count, char **words)
         CASE(faults__a_grant_costs_one_fsync_and_the_rest_none),
         CASE(faults__numbers_go_on_past_those_reserved),
         CASE(faults__after_a_failed_fsync_nothing_is_known_or_trusted),
+        CASE(faults__what_is_refused_for_want_of_a_raise_is_counted),
         CASE(faults__a_full_disk_grants_nothing_and_says_so),
         CASE(faults__a_longer_lease_is_told_only_when_it_is_durable),
         CASE(faults__names_asked_for_while_the_disk_fails_do_not_pile_up),

@@ -96,6 +96,8 @@ static void fall__after_one_fill_time_everything_is_as_before(void **state)
         maintain(&f, T0);
         struct weir_verdict v = ask_at(&f, "new", 1, at(T0), 0);
         assert_false(v.admitted);
+        if (!is_bucket(kind)) /* the previous window counts as long as the current one */
+            assert_in_range(v.retry_after_ns, fill_of(kind) - SECOND, fill_of(kind) + SECOND);
         uint64_t half = T0 + HOUR / 2;
         if (is_bucket(kind)) /* a bucket fills meanwhile */
             assert_int_equal(ask_at(&f, "half", CAPACITY, at(half), WEIR_PEEK).remaining, CAPACITY / 2);

@@ -233,21 +233,28 @@ static void what_was_told_is_that_number_alone(void **state)
     weir_revisions_destroy(theirs);
 }
 
-/* Who is alone tells everybody there is: who comes later has reloaded after it. */
-static void who_was_alone_follows_who_reloads_later(void **state)
+/* Who is alone has told all there are, and who hears its own again has told somebody: who reloads later is followed. */
+static void who_has_told_follows_who_reloads_later(void **state)
 {
     (void)state;
-    uint64_t id[2], number;
-    uint8_t *bytes;
-    size_t size;
-    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
-    struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
-    weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
-    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
-    assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
-    free(bytes);
-    weir_revisions_destroy(mine);
-    weir_revisions_destroy(theirs);
+    for (int alone = 0; alone < 2; alone++) {
+        uint64_t id[2], number;
+        uint8_t *bytes;
+        size_t size;
+        struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+        struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
+        if (alone)
+            weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
+        assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
+        if (!alone)
+            assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        free(bytes);
+        assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+        assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        free(bytes);
+        weir_revisions_destroy(mine);
+        weir_revisions_destroy(theirs);
+    }
 }
 
 /* By its whole name, however long that of the one before is. */
@@ -278,8 +285,70 @@ static void the_newest_is_told_of_who_made_it(void **state)
         free(it.text);
         assert_int_equal(weir_revisions_own(nodes[1], &new, 1, WALL_NS + WEIR_NS_PER_SECOND), 0);
     }
+    const struct weir_revision_own more = { "x", { "more", 4 }, 0 }; /* that is to be reloaded */
+    assert_int_equal(weir_revisions_find(nodes[0], &more, WALL_NS + 2 * WEIR_NS_PER_SECOND, &it), 0);
+    assert_string_equal(it.node, names[0]);
+    assert_null(it.text);
     for (size_t i = 0; i < 3; i++)
         weir_revisions_destroy(nodes[i]);
+}
+
+/* One that has just started, too, says that it knows of nothing: the third may know more, and is waited for. */
+static void who_hears_one_of_two_is_not_alone(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    own(&net, 1, "new", 3);
+    run(&net, WEIR_NS_PER_SECOND);
+    net.cut[1] = true;
+    start(&net, 0, "old");
+    start(&net, 2, "old");
+    run(&net, WEIR_NS_PER_SECOND / 2);
+    assert_int_equal(found(&net, 0, "old").number, 0);
+    net.cut[1] = false;
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 0, "old", "new");
+    decides_by(&net, 2, "old", "new");
+    net_stop(&net);
+}
+
+#define MANY (2 * (size_t)WEIR_REVISION_TALK_SAID + 3)
+
+static void own_many(struct net *net, uint32_t node, const char *text)
+{
+    static char names[MANY][16];
+    static struct weir_revision_own limits[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "l%zu", i);
+        limits[i] = (struct weir_revision_own){ names[i], { text, strlen(text) }, 0 };
+    }
+    assert_int_equal(weir_revisions_own(net->revisions[node], limits, MANY, now_of(net).wall_ns), 0);
+}
+
+/* Of more limits than there is room for in a datagram all are told, in turn. */
+static void of_many_limits_all_are_told(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "x");
+    for (uint32_t node = 0; node < NODES; node++)
+        own_many(&net, node, "old");
+    run(&net, 5 * WEIR_NS_PER_SECOND);
+    own_many(&net, 0, "new");
+    run(&net, 5 * WEIR_NS_PER_SECOND);
+    for (size_t i = 0; i < MANY; i++) {
+        char name[16];
+        struct weir_revision_found it;
+        (void)snprintf(name, sizeof(name), "l%zu", i);
+        const struct weir_revision_own limit = { name, { "old", 3 }, 0 };
+        assert_int_equal(weir_revisions_find(net.revisions[1], &limit, now_of(&net).wall_ns, &it), 0);
+        assert_non_null(it.text);
+        assert_string_equal(it.text, "new");
+        free(it.text);
+    }
+    net_stop(&net);
 }
 
 /* After a while it is fetched of another one. */
@@ -359,8 +428,10 @@ int main(void)
         cmocka_unit_test(who_has_an_engine_is_not_alone),
         cmocka_unit_test(a_limit_that_a_reload_brings_back_is_the_newest),
         cmocka_unit_test(what_was_told_is_that_number_alone),
-        cmocka_unit_test(who_was_alone_follows_who_reloads_later),
+        cmocka_unit_test(who_has_told_follows_who_reloads_later),
         cmocka_unit_test(the_newest_is_told_of_who_made_it),
+        cmocka_unit_test(who_hears_one_of_two_is_not_alone),
+        cmocka_unit_test(of_many_limits_all_are_told),
         cmocka_unit_test(a_long_definition_of_a_node_that_went_is_fetched_elsewhere),
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),

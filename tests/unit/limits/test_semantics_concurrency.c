@@ -294,6 +294,37 @@ static void arithmetic__permits_have_bounds_that_name_the_field(void **state)
     fixture_destroy(&f);
 }
 
+/* Whichever of the keys comes first: the holder goes by the first lease that ends. */
+static void several__the_shortest_lease_is_told(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 2, LEASE, 0),
+                                             limit_of(WEIR_CONCURRENCY, 2, LEASE / 2, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    for (char key[] = "a"; key[0] <= 'p'; key[0]++) {
+        struct weir_verdict v[2];
+        struct weir_time time = at(T0);
+        uint64_t lease_ns = 0;
+        assert_true(ask_all(&f, key, 1, T0, 0, v).admitted);
+        const struct weir_key keys[] = { charge_of(&f, 0, key, 1).key, charge_of(&f, 1, key, 1).key };
+        assert_int_equal(weir_limiter_renew(f.limiter, keys, 2, v[0].ticket, &time, &lease_ns), 0);
+        assert_int_equal(lease_ns, LEASE / 2);
+    }
+    fixture_destroy(&f);
+}
+
+/* A clock that was far ahead gave it: renewed by the one that came back it is out for a lease, and no longer. */
+static void limits__concurrency_a_renewal_after_a_clock_came_back_is_for_a_lease(void **state)
+{
+    (void)state;
+    struct fixture f = permits(1);
+    const uint64_t permit = ask(&f, 1, T0 + 1000 * LEASE).ticket;
+    assert_int_equal(renew(&f, permit, T0), LEASE);
+    assert_false(ask(&f, 1, T0 + LEASE - 1).admitted);
+    assert_true(ask(&f, 1, T0 + LEASE).admitted);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +339,8 @@ int main(void)
         cmocka_unit_test(several__permits_and_units_are_taken_together_or_not_at_all),
         cmocka_unit_test(several__a_permit_lost_under_one_limit_is_not_renewed_under_another),
         cmocka_unit_test(several__a_concurrency_limit_in_shadow_never_refuses),
+        cmocka_unit_test(several__the_shortest_lease_is_told),
+        cmocka_unit_test(limits__concurrency_a_renewal_after_a_clock_came_back_is_for_a_lease),
         cmocka_unit_test(time__a_clock_that_came_back_keeps_permits_for_no_longer_than_a_lease),
         cmocka_unit_test(arithmetic__permits_have_bounds_that_name_the_field),
     };

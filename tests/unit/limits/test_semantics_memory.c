@@ -194,6 +194,10 @@ static void memory__on_full_refuse_keeps_an_offender_of_capacity_1(void **state)
     struct weir_verdict v = ask_number(&f, 0, keys * 2, 1, T0 + 2);
     assert_true(!v.admitted && v.full && v.retry_after_ns > 0);
     assert_true(v.remaining == 0 && v.reset_after_ns == v.retry_after_ns); /* not what a fresh key would have */
+    /* A reload may say otherwise. */
+    spec.on_full = WEIR_ON_FULL_EVICT;
+    fixture_define(&f, &spec, 1, T0 + 2);
+    assert_true(ask_number(&f, 0, keys * 2, 1, T0 + 2).admitted);
     fixture_destroy(&f);
 }
 
@@ -210,6 +214,10 @@ static void memory__each_eviction_is_counted_by_limit(void **state)
         assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &limit), 0);
         assert_int_equal(stats.inserted, flood_of(algorithm));
         assert_int_equal(stats.inserted - stats.evicted, stats.keys);
+        assert_int_equal(limit.evicted, stats.evicted);
+        spec.count = 2; /* and goes on over a reload */
+        fixture_define(&f, &spec, 1, T0);
+        assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &limit), 0);
         assert_int_equal(limit.evicted, stats.evicted);
         fixture_destroy(&f);
     }

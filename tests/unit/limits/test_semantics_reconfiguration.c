@@ -213,6 +213,38 @@ static void reconfiguration__alternating_never_grants_more_than_the_larger(void 
 }
 
 /* A set with one bad limit changes nothing. */
+/* A key that used 100 by `from` and is decided by the first of `to`, which has 10 per hour: 91 have to come back. */
+static void expect_debt(const struct weir_limit_def *from, size_t from_count, size_t used_by,
+                        const struct weir_limit_def *to, size_t to_count)
+{
+    const struct weir_limiter_options options = { .memory_max = (size_t)4 << 20 };
+    const struct weir_time time = at(T0);
+    struct fixture f = { 0 };
+    assert_int_equal(weir_limiter_create(&options, &f.limiter, NULL), 0);
+    assert_int_equal(weir_limiter_define(f.limiter, from, from_count, &time, f.ids, NULL), 0);
+    struct weir_charge charge = charge_of(&f, used_by, "k", 100);
+    assert_true(weir_limiter_admit(f.limiter, &charge, &time));
+    if (to)
+        assert_int_equal(weir_limiter_define(f.limiter, to, to_count, &time, f.ids, NULL), 0);
+    assert_int_equal(peek(&f, 1, T0).retry_after_ns, (100 - 9) * 6 * MINUTE);
+    fixture_destroy(&f);
+}
+
+/* Far ahead, and for no clock's sake: what an override or a level allowed is owed by the limit. */
+static void reconfiguration__what_an_override_or_a_level_allowed_is_owed(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec ten = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0),
+                                 five = limit_of(WEIR_TOKEN_BUCKET, 5, HOUR, 0),
+                                 hundred = limit_of(WEIR_TOKEN_BUCKET, 100, HOUR, 0);
+    const struct weir_limit_def override[] = { { "api", "", ten }, { "api", "ada", hundred } };
+    const struct weir_limit_def levels[] = { { "api", "", ten },
+                                             { "api", "level:a", hundred },
+                                             { "api", "level:b", five } };
+    expect_debt(override, 2, 1, override, 1);
+    expect_debt(levels, 3, 1, NULL, 0);
+}
+
 static void reconfiguration__a_bad_set_leaves_the_old_one(void **state)
 {
     (void)state;
@@ -244,6 +276,7 @@ int main(void)
         cmocka_unit_test(reconfiguration__reset_starts_fresh),
         cmocka_unit_test(reconfiguration__another_algorithm_keeps_what_is_used),
         cmocka_unit_test(reconfiguration__alternating_never_grants_more_than_the_larger),
+        cmocka_unit_test(reconfiguration__what_an_override_or_a_level_allowed_is_owed),
         cmocka_unit_test(reconfiguration__a_bad_set_leaves_the_old_one),
     };
     return cmocka_run_group_tests_name("semantics: reconfiguration", tests, NULL, NULL);

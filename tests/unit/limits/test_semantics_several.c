@@ -267,6 +267,23 @@ static void keys__placement_depends_on_a_secret_of_the_process(void **state)
     assert_int_equal(hashes[2], hashes[3]);
 }
 
+/* It says how long it would have held the request, and nobody waits for it. */
+static void several__a_shadow_delays_nobody(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_LEAKY_BUCKET, 10, SECOND, 10);
+    struct weir_verdict verdict;
+    spec.mode = WEIR_MODE_SHADOW;
+    struct fixture f = fixture_create(&spec, 1);
+    for (uint64_t before = 0; before < 3; before++) {
+        const struct weir_decision decision = ask_all(&f, "k", 1, T0, 0, &verdict);
+        assert_true(decision.admitted && verdict.shadow);
+        assert_int_equal(verdict.delay_ns, before * SECOND / 10);
+        assert_int_equal(decision.delay_ns, 0);
+    }
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +293,7 @@ int main(void)
         cmocka_unit_test(several__the_verdict_names_the_limit_that_refused),
         cmocka_unit_test(several__each_limit_carries_its_own_numbers),
         cmocka_unit_test(several__a_shadow_limit_never_refuses_and_says_what_it_would_have_done),
+        cmocka_unit_test(several__a_shadow_delays_nobody),
         cmocka_unit_test(several__a_limit_that_is_off_is_not_there),
         cmocka_unit_test(several__the_same_counter_twice_is_an_error),
         cmocka_unit_test(several__an_override_shares_the_limits_counter),

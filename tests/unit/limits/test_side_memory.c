@@ -271,6 +271,20 @@ static void side_memory__a_refused_newcomer_looks_little_and_remembers(void **st
     }
 }
 
+/* What a burst took is given back with the next charge that needs much less. */
+static void side_memory__a_log_that_was_long_becomes_short(void **state)
+{
+    (void)state;
+    struct fixture f = one_limit(WEIR_SLIDING_LOG, 1000, SECOND, 0);
+    assert_true(ask(&f, 1000, T0).admitted);
+    const uint64_t long_bytes = weir_logs_used(&f.limiter->logs);
+    for (uint64_t i = 0; i < 2; i++) /* the first one sees what has gone */
+        assert_true(ask(&f, 1, T0 + 2 * SECOND).admitted);
+    assert_true(weir_logs_used(&f.limiter->logs) <= long_bytes / 64);
+    assert_int_equal(peek(&f, 0, T0 + 2 * SECOND).remaining, 998);
+    fixture_destroy(&f);
+}
+
 static void expect_told(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
                         const char *field, const char *text)
 {
@@ -294,6 +308,8 @@ static void side_memory__what_is_too_small_for_one_key_is_told(void **state)
     struct fixture f = { 0 };
     assert_int_equal(weir_limiter_create(&options, &f.limiter, NULL), 0);
     expect_told(f.limiter, defs, 4, "", "");
+    const struct weir_limit_def both[] = { defs[3], { "permits", "big", defs[3].spec } };
+    expect_told(f.limiter, both, 2, "", ""); /* an override shares its limit's part */
     defs[3].spec.count++;
     expect_told(f.limiter, defs, 4, "permits.count", "is never reached: log_memory_max has room for 1024 of one key");
     expect_told(f.limiter, defs, 3, "", "");
@@ -326,6 +342,7 @@ int main(void)
         cmocka_unit_test(side_memory__a_permit_given_back_makes_room),
         cmocka_unit_test(side_memory__a_refused_newcomer_looks_little_and_remembers),
         cmocka_unit_test(side_memory__what_is_too_small_for_one_key_is_told),
+        cmocka_unit_test(side_memory__a_log_that_was_long_becomes_short),
     };
     return cmocka_run_group_tests_name("side memory", tests, NULL, NULL);
 }

@@ -11,24 +11,48 @@ static struct world *world(enum weir_on_failure on_failure)
     return &the_world;
 }
 
+/* Of one that was answered: of its first limit, and of it all. */
+struct told {
+    struct weir_verdict verdict;
+    bool admitted, fell_back, unknown;
+    int error;
+};
+
+static void note(struct told *told, const struct weir_transaction *transaction)
+{
+    *told = (struct told){ .verdict = transaction->parts[0].verdict,
+                           .admitted = weir_transaction_decision(transaction).admitted,
+                           .fell_back = transaction->parts[0].fell_back,
+                           .unknown = transaction->unknown,
+                           .error = transaction->error };
+}
+
 static void on_done(struct weir_transaction *transaction, void *context)
 {
-    *(struct weir_transaction *)context = *transaction;
+    note(context, transaction);
     weir_transaction_end(transaction);
 }
 
-/* One of this cost of the limit's key a, and all the time that it takes; without its parts. */
-static struct weir_transaction ask(struct world *w, enum weir_transaction_verb verb, size_t limit, uint64_t cost)
+/* One of this cost, and all the time that it takes. */
+static struct told ask_key(struct world *w, enum weir_transaction_verb verb, size_t limit, size_t key, uint64_t cost)
 {
-    struct weir_transaction told = { 0 }, *transaction = begin(w, verb);
-    add(w, transaction, limit, 0, cost);
+    struct told told = { .error = -1 };
+    struct weir_transaction *transaction = begin(w, verb);
+    add(w, transaction, limit, key, cost);
     struct weir_transaction *pending = run(w, transaction);
-    if (!pending)
-        return *transaction;
-    weir_transaction_then(pending, on_done, &told);
-    world_run(w, SECOND);
-    assert_int_equal(w->of.under_way, 0);
+    if (pending) {
+        weir_transaction_then(pending, on_done, &told);
+        world_run(w, SECOND);
+        assert_int_equal(w->of.under_way, 0);
+    } else {
+        note(&told, transaction);
+    }
     return told;
+}
+
+static struct told ask(struct world *w, enum weir_transaction_verb verb, size_t limit, uint64_t cost)
+{
+    return ask_key(w, verb, limit, 0, cost);
 }
 
 static void test_a_forget_that_the_engine_did_not_hear_is_told(void **state)
@@ -53,11 +77,13 @@ static void test_a_look_whose_answer_is_lost_is_no_unknown_charge(void **state)
 }
 
 /* The engine keeps it by a definition that is not understood here. */
-static void test_what_cannot_be_decided_here_is_not_given_back_here(void **state)
+static void test_what_cannot_be_decided_here_needs_no_engine(void **state)
 {
     (void)state;
     struct world *w = world(WEIR_ON_FAILURE_OPEN);
     w->limits[EXACT].undecidable = true;
+    const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1);
+    assert_true(told.admitted && told.fell_back); /* nor asked for: on_failure says so */
     (void)ask(w, WEIR_TRANSACTION_REFUND, EXACT, 1);
     assert_int_equal(w->remote.asks, 0);
     world_deinit(w);
@@ -96,14 +122,171 @@ static void test_a_look_lets_nothing_through(void **state)
     world_deinit(w);
 }
 
+/* Where its units are, though its host decides. */
+static void test_what_a_host_has_settled_is_given_back_at_the_engine(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, LEASED, 1).admitted);
+    world_close(w);
+    assert_int_equal(world_used(w, LEASED, 0), 1);
+    (void)ask(w, WEIR_TRANSACTION_REFUND, LEASED, 1);
+    assert_int_equal(world_used(w, LEASED, 0), 0);
+    world_deinit(w);
+}
+
+/* An outage ends when the engine answers. In the next one, a moment later, shares begin empty. */
+static void test_two_outages_are_not_one(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_LOCAL);
+    w->remote.down = true;
+    assert_true(ask_key(w, WEIR_TRANSACTION_DECIDE, EXACT, 0, 1).admitted);
+    w->remote.down = false;
+    assert_false(ask_key(w, WEIR_TRANSACTION_DECIDE, EXACT, 0, 1).fell_back);
+    world_run(w, 10 * SECOND);
+    w->remote.down = true;
+    assert_false(ask_key(w, WEIR_TRANSACTION_DECIDE, EXACT, 1, 1).admitted);
+    world_deinit(w);
+}
+
+/* Its time is over when the host's wait is: the rest is answered at once, and nobody is asked any more. */
+static void test_nothing_is_asked_of_the_engine_when_the_time_is_over(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_OPEN);
+    struct told told = { .error = -1 };
+    w->remote.lost = 1000;
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, LEASED, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    world_run(w, 20 * MS);
+    assert_true(told.error == 0 && told.admitted && told.fell_back);
+    assert_false(told.unknown); /* as what was asked, and not answered, would be */
+    world_deinit(w);
+}
+
+/* Units ahead of the engine: together the loops have no more of them than the node. */
+static void test_a_loop_has_its_part_of_the_slack(void **state)
+{
+    (void)state;
+    static const uint64_t parts[] = { 3, 2 };
+    for (uint32_t loop = 0; loop < 2; loop++) {
+        struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+        uint64_t ahead = 0;
+        w->of.loops = 2;
+        w->of.loop = loop;
+        assert_true(ask(w, WEIR_TRANSACTION_DECIDE, BATCHED, 1).admitted); /* all that is known is the engine's */
+        w->remote.lost = 1000;
+        for (unsigned i = 0; i < 8; i++) {
+            struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
+            add(w, transaction, BATCHED, 0, 1);
+            pending = run(w, transaction);
+            ahead += !pending && weir_transaction_decision(transaction).admitted;
+            if (pending)
+                weir_transaction_abandon(pending);
+        }
+        assert_int_equal(ahead, parts[loop]);
+        world_deinit(w);
+    }
+}
+
+static void test_a_shadow_that_comes_too_late_refuses_nobody(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    struct told told = { .error = -1 };
+    w->limits[LEASED].chunk_ttl_ns = 30 * MS;
+    w->limits[LEASED].spec.mode = WEIR_MODE_SHADOW;
+    w->limits[EXACT].deadline_ns = w->limits[LEASED].deadline_ns = 200 * MS;
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, LEASED, 0, 1);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    world_run(w, MS + MS / 2); /* the chunk is on its way */
+    w->remote.delay_ns = 40 * MS;
+    world_run(w, 120 * MS);
+    assert_true(told.error == 0 && told.admitted && !told.verdict.admitted && told.verdict.shadow);
+    assert_int_equal(world_used(w, HERE, 0), 1);
+    world_deinit(w);
+}
+
+/* Cost 0 is always admitted, also where others are faster at the key all the time. */
+static void test_a_cost_of_0_is_admitted_at_a_busy_key(void **state)
+{
+    (void)state;
+    for (uint64_t cost = 0; cost <= 1; cost++) {
+        struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+        w->remote.busy = 1000;
+        w->remote.delay_ns = 10 * MS; /* there and back: the deadline */
+        const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, cost);
+        assert_false(told.fell_back);
+        assert_int_equal(told.admitted, cost == 0);
+        assert_int_equal(told.verdict.retry_after_ns > 0, cost > 0);
+        world_deinit(w);
+    }
+}
+
+/* Whatever on_failure says: no wait is told of what is above the capacity, and one of what is not. */
+static void test_what_can_never_pass_waits_for_no_engine(void **state)
+{
+    (void)state;
+    for (int on_failure = WEIR_ON_FAILURE_LOCAL; on_failure <= WEIR_ON_FAILURE_CLOSED; on_failure++) {
+        struct world *w = world((enum weir_on_failure)on_failure);
+        w->remote.down = true;
+        struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 11);
+        assert_false(told.admitted);
+        assert_int_equal(told.verdict.retry_after_ns, WEIR_NEVER);
+        told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 10);
+        if (on_failure != WEIR_ON_FAILURE_OPEN)
+            assert_in_range(told.verdict.retry_after_ns, 1, WEIR_TRANSACTION_RETRY_NS);
+        world_deinit(w);
+    }
+}
+
+/* A shadow charges nothing when it would refuse: then there is nothing to give back when another limit does. */
+static void test_what_a_shadow_did_not_charge_is_not_given_back(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    const struct weir_time time = world_now(w);
+    weir_limit_id ids[2];
+    w->limits[HERE].spec.mode = WEIR_MODE_SHADOW;
+    const struct weir_limit_def defs[] = { { names[HERE], "", w->limits[HERE].spec },
+                                           { names[ATTEMPTS], "", w->limits[ATTEMPTS].spec } };
+    assert_int_equal(weir_limiter_define(w->limiter, defs, 2, &time, ids, NULL), 0);
+    w->here[0][0].limit = ids[0];
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 10).verdict.admitted);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 10).admitted);
+    struct told told = { .error = -1 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    world_run(w, SECOND);
+    assert_true(told.error == 0 && !told.admitted);
+    assert_int_equal(world_used(w, HERE, 0), 10);
+    world_deinit(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_forget_that_the_engine_did_not_hear_is_told),
         cmocka_unit_test(test_a_look_whose_answer_is_lost_is_no_unknown_charge),
-        cmocka_unit_test(test_what_cannot_be_decided_here_is_not_given_back_here),
+        cmocka_unit_test(test_what_cannot_be_decided_here_needs_no_engine),
         cmocka_unit_test(test_a_refusal_for_good_stays_one),
         cmocka_unit_test(test_a_look_lets_nothing_through),
+        cmocka_unit_test(test_what_a_host_has_settled_is_given_back_at_the_engine),
+        cmocka_unit_test(test_two_outages_are_not_one),
+        cmocka_unit_test(test_nothing_is_asked_of_the_engine_when_the_time_is_over),
+        cmocka_unit_test(test_a_loop_has_its_part_of_the_slack),
+        cmocka_unit_test(test_a_shadow_that_comes_too_late_refuses_nobody),
+        cmocka_unit_test(test_a_cost_of_0_is_admitted_at_a_busy_key),
+        cmocka_unit_test(test_what_can_never_pass_waits_for_no_engine),
+        cmocka_unit_test(test_what_a_shadow_did_not_charge_is_not_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
  *
  * The last good rule set on disk: cut at every byte, changed at every byte, of somebody else, of a later weir, written
  * where nothing can be written. */
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "rule_store_fixture.h"
 #include "rules/kept.h"
 
@@ -162,6 +165,17 @@ static void what_cannot_be_kept_is_told(void **state)
     (void)snprintf(beside, sizeof beside, "%s.new", store_path);
     assert_int_equal(mkdir(beside, 0700), 0); /* nothing can be written there */
     assert_int_equal(keep(6, TEXT, &fault), WEIR_EIO);
+    expect(5, TEXT);
+    assert_int_equal(rmdir(beside), 0);
+    struct rlimit before, low;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = (struct rlimit){ .rlim_cur = 16, .rlim_max = before.rlim_max };
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    int error = keep(6, TEXT, &fault);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(error, WEIR_EIO);
+    assert_int_equal(access(beside, F_OK), -1); /* what was written of it takes no room */
     expect(5, TEXT);
 }
 

@@ -407,6 +407,20 @@ static void a_change_that_is_told_again_is_lasting(void **state)
     weir_rule_store_close(store);
 }
 
+/* However seldom it is looked at else. */
+static void a_store_that_failed_is_looked_at_soon(void **state)
+{
+    (void)state;
+    struct weir_rule_store *store;
+    struct weir_rule_head head;
+    struct weir_fault fault;
+    const struct weir_rule_store_options options = { .spec = store_spec, .poll_ns = 60 * SECOND };
+    assert_int_equal(weir_rule_store_open(&options, &store, &fault), 0);
+    assert_int_equal(weir_rule_store_head(store, soon(), &head, &fault), WEIR_ENOENT);
+    assert_true(weir_rule_store_wait(store, weir_rule_now_ns() + 20 * SECOND));
+    weir_rule_store_close(store);
+}
+
 /* ---- several ---- */
 
 /* Each adds versions until there are enough: a conflict is the way to learn of the newest. */
@@ -462,6 +476,7 @@ int main(void)
         T(a_file_that_is_gone_is_not_made_anew),
         T(a_full_disk_loses_nothing),
         T(a_change_that_is_told_again_is_lasting),
+        T(a_store_that_failed_is_looked_at_soon),
         T(processes_that_begin_together_make_one_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
