@@ -97,6 +97,12 @@ class Chain:
             self.folder.cleanup()
 
 
+def descriptors(pid):
+    """What it has open, by kind: numbers differ."""
+    return sorted(re.sub(r'\d+', '', os.readlink(entry)) for entry in pathlib.Path(f'/proc/{pid}/fd').iterdir()
+                  if entry.is_symlink())
+
+
 def check(client, user='ada'):
     """Of an http.client connection: the status."""
     client.request('POST', '/v1/check', body=f'{{"attributes": {{"user": "{user}"}}}}',
@@ -107,6 +113,17 @@ def check(client, user='ada'):
 
 
 class HandsOver(unittest.TestCase):
+    def test_descriptors_do_not_add_up(self):
+        """From one to the next: each closes what it was passed and does not keep."""
+        with Chain() as chain, Resp(chain.resp) as resp:
+            number, seen = 0, []
+            for _ in range(4):
+                number = chain.take_over()
+                self.assertEqual(resp.ask('PING'), 'PONG')
+                seen.append(descriptors(chain.processes[number].pid))
+            for i, one in enumerate(seen[1:]):
+                self.assertEqual(one, seen[0], i)
+
     def test_connections_and_counters_go_on(self):
         with Chain() as chain, Resp(chain.resp) as resp, \
                 contextlib.closing(http.client.HTTPConnection('127.0.0.1', chain.http, timeout=60)) as web:
@@ -185,6 +202,7 @@ class GoesOn(unittest.TestCase):
         self.admitted += 1
 
     def test_it_ends_at_any_step(self):
+        open_before = descriptors(self.chain.processes[0].pid)
         for count, step in enumerate(STEPS):
             with self.subTest(step):
                 with Fake(self.chain.path / 'takeover') as fake:
@@ -193,6 +211,7 @@ class GoesOn(unittest.TestCase):
                         self.assertEqual(fake.connections, 2)
                 wait_for(lambda: self.chain.output(0).count('take_over_failed') > count, 'it is not noticed')
                 self.ask()
+                wait_for(lambda: descriptors(self.chain.processes[0].pid) == open_before, 'descriptors are left')
         self.chain.take_over()
         self.ask()
         rest = sum(iter(lambda: self.resp.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
