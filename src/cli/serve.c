@@ -37,7 +37,7 @@ struct serving {
     struct weir_serve_fixed fixed;   /* as it was at the start */
     struct weir_config_locks locks;  /* as well */
     struct weir_arena *arena;        /* of their texts */
-    struct weir_site *site;          /* NULL: there is none */
+    struct weir_serve_site site;
     uint8_t cluster_secret[16];
 };
 
@@ -313,7 +313,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .systemd = serving->flags.systemd,
-        .site = serving->site,
+        .site = &serving->site.place,
         .reload = make_next_setup,
         .moved = moved,
         .context = serving,
@@ -343,6 +343,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     }
     hold_signals(SIG_UNBLOCK);
     print_served(serving, server, &options, config, locks);
+    weir_serve_site_begin(&serving->site, config); /* last: nothing waits for it */
     int code = run_server(serving, server);
     weir_server_destroy(server);
     return code;
@@ -393,10 +394,9 @@ int weir_cli_serve(int argc, char **argv)
         weir_serve_flags_warn(config);
     if (config && untold.text[0])
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
-    serving.site = config ? weir_serve_site_load(config) : NULL;
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
     weir_serve_rules_deinit(&serving.rules);
-    weir_site_destroy(serving.site);
+    weir_serve_site_end(&serving.site);
     weir_takeover_join_destroy(serving.join);
     weir_arena_destroy(serving.arena);
     weir_systemd_deinit(&systemd);

@@ -17,6 +17,7 @@ static const char absent[] =
     "In the source of weir, `make site` writes build/site, which build/weir serves from its next start on. What was\n"
     "installed serves it once `make site` and `make install` have put it into share/weir/site.\n"
     "The pages themselves are the Markdown in docs/.\n";
+static const char unread[] = "The documentation is being read. Ask again in a second.\n"; /* weir has just started */
 static const char missing[] = "There is no such page. They begin at /docs/\n";
 
 bool weir_http_docs_path(struct weir_slice path)
@@ -90,10 +91,12 @@ static void reply_file(struct weir_http_call *call, const struct weir_site *site
 
 void weir_http_docs(struct weir_http_call *call)
 {
-    const struct weir_site *site = call->conn->loop->common->site;
+    const struct weir_site_place *place = call->conn->loop->common->site;
+    const bool is_read = !place || atomic_load(&place->is_read);
+    const struct weir_site *site = place ? atomic_load(&place->site) : NULL;
     struct weir_slice path = call->request->path, name = { "index.html", sizeof("index.html") - 1 };
     if (!site) {
-        reply_text(call, 404, "", absent);
+        reply_text(call, is_read ? 404 : 503, is_read ? "" : "Retry-After: 1\r\n", is_read ? absent : unread);
         return;
     }
     if (path.size == sizeof(PREFIX) - 1) { /* links in pages are relative */

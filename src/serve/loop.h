@@ -75,7 +75,7 @@ struct weir_gossip_host;     /* limits/gossip_host.h */
 struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 struct weir_saver;           /* serve/saver.h */
-struct weir_site;            /* serve/site.h */
+struct weir_site_place;      /* serve/site.h */
 struct weir_follower;        /* serve/follower.h */
 struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
@@ -126,7 +126,7 @@ struct weir_common {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
-    const struct weir_site *site;              /* NULL: there is no documentation */
+    const struct weir_site_place *site;        /* the documentation */
     struct weir_saver *saver;                  /* NULL: a restart forgets what keys have used */
     struct weir_follower *follower;            /* NULL: the file has the rules */
     const struct weir_excepted_keys *excepted; /* the follower's; NULL: there are no exceptions */

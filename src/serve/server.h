@@ -26,12 +26,12 @@ enum weir_reload {
 };
 
 struct weir_server_options {
-    struct weir_limiter *limiter;   /* outlives the server */
-    struct weir_setup *setup;       /* taken over on success */
-    size_t threads;                 /* loops; 0 = one per core */
-    struct weir_lock_engine *locks; /* taken over, also on failure; NULL: there are no locks */
-    struct weir_saver *saver;       /* outlives the server; NULL: a restart forgets what keys have used */
-    const struct weir_site *site;   /* outlives the server; NULL: there is no documentation */
+    struct weir_limiter *limiter;       /* outlives the server */
+    struct weir_setup *setup;           /* taken over on success */
+    size_t threads;                     /* loops; 0 = one per core */
+    struct weir_lock_engine *locks;     /* taken over, also on failure; NULL: there are no locks */
+    struct weir_saver *saver;           /* outlives the server; NULL: a restart forgets what keys have used */
+    const struct weir_site_place *site; /* the documentation; outlives the server */
     struct weir_permit_secret permit_secret;
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;

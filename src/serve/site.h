@@ -6,6 +6,8 @@
  * Thread rule: immutable once loaded. */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +26,12 @@
 #define WEIR_SITE_FIELDS_MAX (1024 + WEIR_SITE_HASHES_MAX * 64)
 
 struct weir_site;
+
+/* Where a site will be once it has been read, beside a server that serves already. */
+struct weir_site_place {
+    _Atomic(struct weir_site *) site; /* NULL: there is none (yet) */
+    _Atomic bool is_read;             /* nothing comes any more */
+};
 
 struct weir_site_file {
     char *name; /* from the site's folder: "assets/x.css" */
