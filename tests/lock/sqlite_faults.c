@@ -410,6 +410,7 @@ int main(int count, char **words)
         CASE(faults__names_asked_for_while_the_disk_fails_do_not_pile_up),
         CASE(faults__a_store_that_fails_and_heals_does_not_outrun_the_clock),
         CASE(faults__a_backup_renamed_over_a_running_store_is_noticed),
+        CASE(faults__another_store_renamed_over_a_running_one_is_noticed),
         CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
         CASE(faults__a_store_that_was_removed_is_made_anew),
         CASE(faults__a_log_cut_short_or_overwritten_is_noticed),
