@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "locks/open.h"
 #include "sqlite_disk.h"
 
 static char bytes[1 << 20];
@@ -29,6 +30,41 @@ void faults__a_backup_renamed_over_a_running_store_is_noticed(void **state)
     struct weir_token last = disk_after_backup();
     assert_int_equal(rename(disk_files.backup, disk_files.path), 0);
     assert_noticed(last);
+}
+
+/* Where a store of this folder lies that has more locks, none of them ours. */
+static void make_another(char *path, size_t size)
+{
+    struct weir_lock_engine *running = lock_world.engine;
+    struct weir_fault fault;
+    char beside[120];
+    (void)snprintf(path, size, "%s/another", disk_files.folder);
+    const struct weir_lock_sqlite_options options = { .path = path };
+    assert_int_equal(weir_lock_sqlite_open(&options, &lock_world.engine, &fault), 0);
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "other%d", i);
+        (void)world_granted(world_acquire(name, "C", TTL));
+    }
+    lock_world.engine->ops->destroy(lock_world.engine);
+    lock_world.engine = running;
+    static const char *const ends[] = { "-wal", "-shm", ".lock", ".witness" };
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        (void)snprintf(beside, sizeof beside, "%s%s", path, ends[i]);
+        (void)unlink(beside);
+    }
+}
+
+/* The log that lies there is of the one before: it is not played into this one. */
+void faults__another_store_renamed_over_a_running_one_is_noticed(void **state)
+{
+    (void)state;
+    char another[100];
+    struct weir_token last = disk_after_backup();
+    make_another(another, sizeof another);
+    assert_int_equal(rename(another, disk_files.path), 0);
+    assert_noticed(last);
+    world_free(world_show("other7"));
 }
 
 void faults__a_backup_copied_into_a_running_store_is_noticed(void **state)

@@ -32,6 +32,7 @@ void disk_back_up(void); /* closes the engine, copies the database, opens it aga
 struct weir_token disk_after_backup(void);
 
 void faults__a_backup_renamed_over_a_running_store_is_noticed(void **state);
+void faults__another_store_renamed_over_a_running_one_is_noticed(void **state);
 void faults__a_backup_copied_into_a_running_store_is_noticed(void **state);
 void faults__a_store_that_was_removed_is_made_anew(void **state);
 void faults__a_log_cut_short_or_overwritten_is_noticed(void **state);

@@ -97,12 +97,19 @@ static void faults__after_a_failed_fsync_nothing_is_known_or_trusted(void **stat
     assert_healed(held, "asked");
 }
 
-/* The disk is well again, and the witness is not: each batch that is refused for want of a raise is a failure. */
+/* The disk is well again, and the witness is not: no token is given, and each batch that is refused is a failure. */
 static void faults__what_is_refused_for_want_of_a_raise_is_counted(void **state)
 {
     (void)state;
     struct weir_lock_engine_state before, after;
     struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    struct weir_lock_op raise = { .verb = WEIR_LOCK_RAISE }, fenced;
+    world_apply(&raise, 1);
+    fenced = (struct weir_lock_op){ .verb = WEIR_LOCK_ACQUIRE,
+                                    .name = world_name("held"),
+                                    .owner = world_text("A"),
+                                    .ttl_ns = TTL,
+                                    .seen = world_granted(raise).incarnation };
     disk.write = true;
     assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
     size_t size = disk_read(disk_files.witness, bytes, sizeof bytes);
@@ -114,6 +121,8 @@ static void faults__what_is_refused_for_want_of_a_raise_is_counted(void **state)
     assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
     lock_world.engine->ops->state(lock_world.engine, &after);
     assert_int_equal(after.failures, before.failures + 1);
+    world_apply(&fenced, 1); /* a holder that was fenced needs a new token, of after the raise */
+    assert_int_equal(fenced.status, WEIR_EDOWN);
     disk_write(disk_files.witness, bytes, size);
     assert_healed(held, "asked");
 }
@@ -401,6 +410,7 @@ int main(int count, char **words)
         CASE(faults__names_asked_for_while_the_disk_fails_do_not_pile_up),
         CASE(faults__a_store_that_fails_and_heals_does_not_outrun_the_clock),
         CASE(faults__a_backup_renamed_over_a_running_store_is_noticed),
+        CASE(faults__another_store_renamed_over_a_running_one_is_noticed),
         CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
         CASE(faults__a_store_that_was_removed_is_made_anew),
         CASE(faults__a_log_cut_short_or_overwritten_is_noticed),
