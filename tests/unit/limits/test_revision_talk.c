@@ -233,6 +233,81 @@ static void what_was_told_is_that_number_alone(void **state)
     weir_revisions_destroy(theirs);
 }
 
+/* By a longer one a node goes as its own file has it. The longest that is told comes whole. */
+static void a_definition_that_is_too_long_is_nobody_elses(void **state)
+{
+    (void)state;
+    static char text[WEIR_REVISION_TEXT_MAX + 1];
+    memset(text, 'x', sizeof(text));
+    for (size_t over = 0; over < 2; over++) {
+        uint64_t id[2], number;
+        uint8_t *bytes;
+        size_t size;
+        const struct weir_revision_own own = { "x", { text, WEIR_REVISION_TEXT_MAX + over }, 0 };
+        struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+        struct weir_revision_found it = { .number = 99 };
+        assert_int_equal(weir_revisions_own(revisions, &own, 1, WALL_NS), 0);
+        assert_int_equal(weir_revisions_find(revisions, &own, WALL_NS, &it), 0);
+        assert_null(it.text);
+        assert_int_equal(it.number > 0, !over);
+        assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+        assert_true(over ? size < 1024 : size > WEIR_REVISION_TEXT_MAX); /* what is known of the one before stays */
+        assert_true(size <= WEIR_REVISION_BYTES_MAX);
+        const struct weir_revision_own old = { "x", { "old", 3 }, 0 };
+        struct weir_revisions *other;
+        assert_int_equal(weir_revisions_create(secret, "other", &other), 0);
+        assert_int_equal(weir_revisions_own(other, &old, 1, WALL_NS), 0);
+        assert_int_equal(weir_revisions_hear(other, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        assert_int_equal(weir_revisions_find(other, &old, WALL_NS, &it), 0);
+        assert_int_equal(it.size, over ? 4 : WEIR_REVISION_TEXT_MAX);
+        free(it.text);
+        free(bytes);
+        weir_revisions_destroy(revisions);
+        weir_revisions_destroy(other);
+    }
+}
+
+static void put_number(uint8_t *bytes, uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        bytes[4 + i] = (uint8_t)(number >> (56 - 8 * i));
+}
+
+/* Of a head that no node writes nothing is believed, nor is it written over. */
+static void a_head_that_is_not_ours_is_corrupt(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+    assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+    const uint64_t bad[] = { 0, WEIR_REVISION_MAX + UINT64_C(1), UINT64_C(1) << 32, UINT64_MAX };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        put_number(bytes, bad[i]);
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS),
+                         WEIR_REVISION_CORRUPT);
+    }
+    const uint64_t good[] = { 1, number, number + 1, WEIR_REVISION_MAX };
+    const enum weir_revision_say says[] = { WEIR_REVISION_OLDER, WEIR_REVISION_SAME, WEIR_REVISION_NEWER,
+                                            WEIR_REVISION_NEWER };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        put_number(bytes, good[i]);
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS), says[i]);
+    }
+    put_number(bytes, number);
+    for (size_t i = 1; i < WEIR_REVISION_HEAD; i++) /* what is cut off */
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, i, false, WALL_NS), WEIR_REVISION_CORRUPT);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[i] ^= 1;
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS),
+                         WEIR_REVISION_CORRUPT);
+        bytes[i] ^= 1;
+    }
+    free(bytes);
+    weir_revisions_destroy(revisions);
+}
+
 static void a_long_definition_comes_in_parts_though_many_are_lost(void **state)
 {
     (void)state;
@@ -284,6 +359,8 @@ int main(void)
         cmocka_unit_test(who_has_an_engine_is_not_alone),
         cmocka_unit_test(a_limit_that_a_reload_brings_back_is_the_newest),
         cmocka_unit_test(what_was_told_is_that_number_alone),
+        cmocka_unit_test(a_definition_that_is_too_long_is_nobody_elses),
+        cmocka_unit_test(a_head_that_is_not_ours_is_corrupt),
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),
     };
