@@ -91,9 +91,9 @@ static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, 
     return false;
 }
 
-bool weir_limiter_walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
+void weir_limiter_walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
 {
-    return walk_on(limiter, time, lines_max, false);
+    (void)walk_on(limiter, time, lines_max, false);
 }
 
 /* Whether permits that nobody gave back may long have ended. A walk that began at a time still to come was before the

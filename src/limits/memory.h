@@ -309,8 +309,8 @@ uint16_t weir_permit_owner_of(struct weir_limiter *limiter, uint64_t uid);
 
 /* ---- define.c ---- */
 
-/* Goes on with the walk that is due, or begins it, under `background`. True while lines are left. */
-bool weir_limiter_walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max);
+/* Goes on with the walk that is due, or begins it, under `background`. */
+void weir_limiter_walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max);
 /* Brings the table within reach of a time far from all before. */
 void weir_limiter_reach(struct weir_limiter *limiter, uint64_t now_ns);
 void weir_limiter_undefine_all(struct weir_limiter *limiter);

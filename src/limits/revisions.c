@@ -75,8 +75,6 @@ void weir_revisions_check_names(struct weir_revisions *revisions, weir_revision_
 
 static void entry_free(struct entry *entry)
 {
-    if (!entry)
-        return;
     free(entry->text);
     free(entry->own);
     free(entry);

@@ -265,9 +265,7 @@ static int define(struct restoring *r, const struct defined *defined, struct wei
     if (!r->ids)
         return WEIR_ENOMEM;
     r->ids_count = defined->count;
-    struct weir_fault none;
-    int error = weir_limiter_define(r->limiter, defined->defs, defined->count, &r->time, r->ids,
-                                    ret_fault ? ret_fault : &none);
+    int error = weir_limiter_define(r->limiter, defined->defs, defined->count, &r->time, r->ids, ret_fault);
     if (!error)
         restore_debts(r, defined);
     return error;

@@ -286,7 +286,7 @@ static bool read_on(struct weir_snapshot_writer *writer, size_t lines_max, enum 
     if (writer->reading && is_spoilt(writer, time.now_ns))
         writer->reading = false;
     if (!writer->reading && limiter->walk_due) { /* the keys of the limits before are carried over first */
-        (void)weir_limiter_walk_on(limiter, &time, lines_max);
+        weir_limiter_walk_on(limiter, &time, lines_max);
     } else if (!writer->reading) {
         begin_reading(writer);
         writer->defines = put_definitions(writer);

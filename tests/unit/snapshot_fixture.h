@@ -3,6 +3,7 @@
  * What the tests of snapshots share: a folder of the test's own, writing one to the end, and a limiter made of one. */
 #pragma once
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,6 +29,15 @@ static inline int remove_folder(void **state)
     (void)unlink(snapshot_path);
     (void)unlink(snapshot_beside);
     return rmdir(snapshot_folder);
+}
+
+static inline void write_file(const uint8_t *bytes, size_t size)
+{
+    (void)unlink(snapshot_path); /* ext4 flushes a file that is cut and written anew, which takes its time */
+    int fd = open(snapshot_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    close(fd);
 }
 
 /* In one boot of the machine, all clocks alike. */

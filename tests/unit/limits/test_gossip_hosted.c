@@ -201,6 +201,37 @@ static void after_a_reload_a_word_says_which_override_applies(void **state)
     weir_remote_limit_drop(other);
 }
 
+/* An exception comes or goes while a window is open: what was used in it stays used, though the two may begin anew at
+ * different times. */
+static void a_key_goes_on_under_an_exception_of_another_window(void **state)
+{
+    (void)state;
+    for (int days_first = 0; days_first < 2; days_first++) {
+        struct net net = { .now_ns = 0 };
+        const struct weir_remote_limit *limits[2];
+        for (size_t i = 0; i < 2; i++) {
+            const struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW,
+                                                  .count = 10,
+                                                  .period_ns = i == 0 ? DAY : 7 * DAY,
+                                                  .calendar = i == 0 ? WEIR_CALENDAR_DAY : WEIR_CALENDAR_WEEK };
+            assert_int_equal(weir_remote_limit_create("shared", i == 0 ? 0 : 7, 0, &spec, &limits[i], NULL), 0);
+        }
+        const struct weir_remote_limit *first = limits[!days_first], *then = limits[days_first];
+        net_init(&net, 1);
+        reload(&net, limits[0], limits[1]);
+        assert_int_equal(take(&net, 0, first, 1, 6, net.now_ns), 6);
+        assert_int_equal(take(&net, 0, then, 1, 1, net.now_ns), 1);
+        assert_ptr_equal(hosted(&net, 0, 1)->limit->remote, then);
+        net.now_ns += SECOND;
+        assert_int_equal(take(&net, 0, then, 1, 20, net.now_ns), 3);
+        net.now_ns += DAY;
+        assert_int_equal(take(&net, 0, then, 1, 20, net.now_ns), days_first ? 0 : 10);
+        net_deinit(&net);
+        weir_remote_limit_drop(limits[0]);
+        weir_remote_limit_drop(limits[1]);
+    }
+}
+
 /* Who does not know yet which definition is the newest counts nothing in the units of its own. */
 static void a_word_is_not_counted_before_the_newest_definition_is_known(void **state)
 {
@@ -414,6 +445,7 @@ int main(void)
         cmocka_unit_test(keys_of_an_override_that_is_gone_are_the_limits),
         cmocka_unit_test(a_limit_stays_while_keys_count_by_it),
         cmocka_unit_test(after_a_reload_a_word_says_which_override_applies),
+        cmocka_unit_test(a_key_goes_on_under_an_exception_of_another_window),
         cmocka_unit_test(a_word_is_not_counted_before_the_newest_definition_is_known),
         cmocka_unit_test(who_has_not_heard_of_a_reload_does_not_carry_a_key_back),
         cmocka_unit_test(a_key_whose_news_all_have_goes_first),

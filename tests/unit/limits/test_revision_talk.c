@@ -200,99 +200,6 @@ static void a_limit_that_a_reload_brings_back_is_the_newest(void **state)
     net_stop(&net);
 }
 
-/* Makes `first` the newest, then `second` by a reload. */
-static struct weir_revisions *reloaded(const char *first, const char *second, uint64_t wall_ns, uint64_t ret_id[2])
-{
-    struct weir_revisions *revisions;
-    struct weir_revision_brief brief;
-    struct weir_revision_own limit = { "x", { first, strlen(first) }, 0 };
-    assert_int_equal(weir_revisions_create(secret, "n", &revisions), 0);
-    assert_int_equal(weir_revisions_own(revisions, &limit, 1, WALL_NS), 0);
-    assert_true(weir_revisions_brief(revisions, 0, &brief));
-    memcpy(ret_id, brief.id, sizeof(brief.id));
-    (void)weir_revisions_hear(revisions, ret_id, "", 0, true, WALL_NS);
-    limit.text = (struct weir_slice){ second, strlen(second) };
-    assert_int_equal(weir_revisions_own(revisions, &limit, 1, wall_ns), 0);
-    return revisions;
-}
-
-/* That an older one was told says nothing of the newest, which nobody has heard of: it is told yet. */
-static void what_was_told_is_that_number_alone(void **state)
-{
-    (void)state;
-    uint64_t id[2], number;
-    uint8_t *bytes;
-    size_t size;
-    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
-    struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
-    weir_revisions_told(mine, id, 1);
-    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
-    assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_OLDER);
-    free(bytes);
-    weir_revisions_destroy(mine);
-    weir_revisions_destroy(theirs);
-}
-
-/* Who is alone has told all there are, and who hears its own again has told somebody: who reloads later is followed. */
-static void who_has_told_follows_who_reloads_later(void **state)
-{
-    (void)state;
-    for (int alone = 0; alone < 2; alone++) {
-        uint64_t id[2], number;
-        uint8_t *bytes;
-        size_t size;
-        struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
-        struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
-        if (alone)
-            weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
-        assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
-        if (!alone)
-            assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
-        free(bytes);
-        assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
-        assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
-        free(bytes);
-        weir_revisions_destroy(mine);
-        weir_revisions_destroy(theirs);
-    }
-}
-
-/* By its whole name, however long that of the one before is. */
-static void the_newest_is_told_of_who_made_it(void **state)
-{
-    (void)state;
-    static const char *const names[] = { "somewhere-else", "b", "c" };
-    const struct weir_revision_own old = { "x", { "old", 3 }, 0 }, new = { "x", { "new", 3 }, 0 };
-    struct weir_revisions *nodes[3];
-    struct weir_revision_brief brief;
-    struct weir_revision_found it;
-    uint64_t number;
-    uint8_t *bytes;
-    size_t size;
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(weir_revisions_create(secret, names[i], &nodes[i]), 0);
-        assert_int_equal(weir_revisions_own(nodes[i], &old, 1, WALL_NS), 0);
-    }
-    weir_revisions_alone(nodes[0], WALL_NS);
-    for (size_t i = 0; i < 2; i++) { /* one's by itself, then the second one's, which reloads */
-        assert_true(weir_revisions_brief(nodes[i], 0, &brief));
-        assert_int_equal(weir_revisions_bytes(nodes[i], brief.id, &bytes, &size, &number), 0);
-        for (size_t k = i + 1; k < 3; k++)
-            (void)weir_revisions_hear(nodes[k], brief.id, bytes, size, true, WALL_NS);
-        free(bytes);
-        assert_int_equal(weir_revisions_find(nodes[2], &old, WALL_NS, &it), 0);
-        assert_string_equal(it.node, names[i]);
-        free(it.text);
-        assert_int_equal(weir_revisions_own(nodes[1], &new, 1, WALL_NS + WEIR_NS_PER_SECOND), 0);
-    }
-    const struct weir_revision_own more = { "x", { "more", 4 }, 0 }; /* that is to be reloaded */
-    assert_int_equal(weir_revisions_find(nodes[0], &more, WALL_NS + 2 * WEIR_NS_PER_SECOND, &it), 0);
-    assert_string_equal(it.node, names[0]);
-    assert_null(it.text);
-    for (size_t i = 0; i < 3; i++)
-        weir_revisions_destroy(nodes[i]);
-}
-
 /* One that has just started, too, says that it knows of nothing: the third may know more, and is waited for. */
 static void who_hears_one_of_two_is_not_alone(void **state)
 {
@@ -427,9 +334,6 @@ int main(void)
         cmocka_unit_test(a_start_behind_a_cut_does_not_win_when_it_heals),
         cmocka_unit_test(who_has_an_engine_is_not_alone),
         cmocka_unit_test(a_limit_that_a_reload_brings_back_is_the_newest),
-        cmocka_unit_test(what_was_told_is_that_number_alone),
-        cmocka_unit_test(who_has_told_follows_who_reloads_later),
-        cmocka_unit_test(the_newest_is_told_of_who_made_it),
         cmocka_unit_test(who_hears_one_of_two_is_not_alone),
         cmocka_unit_test(of_many_limits_all_are_told),
         cmocka_unit_test(a_long_definition_of_a_node_that_went_is_fetched_elsewhere),

@@ -258,6 +258,46 @@ static void memory__a_key_can_be_forgotten(void **state)
     }
 }
 
+static void memory__an_option_out_of_range_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        struct weir_limiter_options options;
+        int error;
+        const char *field, *text;
+    } cases[] = {
+        { { .memory_max = WEIR_MEMORY_MIN }, 0, "", "" },
+        { { .memory_max = WEIR_MEMORY_MIN - 1 }, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes" },
+        { { .memory_max = ((size_t)1 << 46) + 1 }, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes" },
+        { { .memory_max = 1 << 20, .log_memory_max = 1 << 19 }, 0, "", "" },
+        { { .memory_max = 1 << 20, .log_memory_max = (1 << 19) + 1 },
+          WEIR_ERANGE,
+          "log_memory_max",
+          "must be at most half of memory_max" },
+        { { .log_memory_max = WEIR_MEMORY_DEFAULT / 2 + 1 },
+          WEIR_ERANGE,
+          "log_memory_max",
+          "must be at most half of memory_max" },
+        { { .memory_max = 1 << 20, .skew_max_ns = HOUR }, 0, "", "" },
+        { { .skew_max_ns = HOUR + 1 }, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none" },
+        { { .memory_max = 1 << 20, .skew_none = true }, 0, "", "" },
+        { { .skew_none = true, .skew_max_ns = 1 },
+          WEIR_ERANGE,
+          "skew_max_ns",
+          "must be at most 1 hour, and 0 with skew_none" },
+        { { .reserved = { 1 } }, WEIR_EINVAL, "reserved", "must be 0: only a later release knows what it means" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_limiter *limiter = NULL;
+        struct weir_fault fault = { 0 };
+        assert_int_equal(weir_limiter_create(&cases[i].options, &limiter, &fault), cases[i].error);
+        assert_string_equal(fault.field, cases[i].field);
+        assert_string_equal(fault.text, cases[i].text);
+        assert_int_equal(limiter == NULL, cases[i].error != 0);
+        weir_limiter_destroy(limiter);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +311,7 @@ int main(void)
         cmocka_unit_test(memory__each_eviction_is_counted_by_limit),
         cmocka_unit_test(memory__an_eviction_forgives_at_most_one_capacity),
         cmocka_unit_test(memory__a_key_can_be_forgotten),
+        cmocka_unit_test(memory__an_option_out_of_range_is_named),
     };
     return cmocka_run_group_tests_name("semantics: memory", tests, NULL, NULL);
 }

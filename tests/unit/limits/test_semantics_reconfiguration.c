@@ -110,6 +110,51 @@ static void reconfiguration__a_background_walk_converts_the_rest(void **state)
     fixture_destroy(&f);
 }
 
+/* What has not changed has no keys to convert. */
+static void reconfiguration__after_a_reload_that_changes_nothing_nothing_is_due(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct weir_time time = at(T0);
+    struct fixture f = fixture_create(&spec, 1);
+    ask(&f, 4, T0);
+    assert_false(weir_limiter_maintain(f.limiter, &time, 1));
+    fixture_define(&f, &spec, 1, T0);
+    assert_false(weir_limiter_maintain(f.limiter, &time, 1));
+    spec.count = 11;
+    fixture_define(&f, &spec, 1, T0);
+    assert_true(weir_limiter_maintain(f.limiter, &time, 1));
+    fixture_destroy(&f);
+}
+
+/* Whether a decision comes first or the walk. What an override let a key use beyond the limit is a debt. */
+static void reconfiguration__keys_of_a_removed_override_go_on_under_the_limit(void **state)
+{
+    (void)state;
+    for (int walks = 0; walks < 3; walks++) {
+        struct weir_limit_def defs[2] = {
+            { .name = "api", .spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) },
+            { .name = "api", .variant = "ada", .spec = limit_of(WEIR_TOKEN_BUCKET, 20, HOUR, 0) },
+        };
+        const uint64_t used = walks == 1 ? 13 : 7;
+        struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+        struct weir_time time = at(T0);
+        struct weir_verdict verdict;
+        assert_int_equal(weir_limiter_define(f.limiter, defs, 2, &time, f.ids, NULL), 0);
+        struct weir_charge charge = charge_of(&f, 1, "k", used);
+        assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), 0);
+        assert_int_equal(weir_limiter_define(f.limiter, defs, 1, &time, f.ids, NULL), 0);
+        charge.cost = 1; /* by the id of the override, which is good until the next reload */
+        assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, WEIR_PEEK, &verdict), 0);
+        assert_int_equal(verdict.capacity, 10);
+        while (walks > 0 && weir_limiter_maintain(f.limiter, &time, 4096)) {
+        }
+        assert_int_equal(peek(&f, 1, T0).remaining, used == 7 ? 3 : 0);
+        assert_int_equal(peek(&f, 1, T0).retry_after_ns, used == 7 ? 0 : 4 * HOUR / 10);
+        fixture_destroy(&f);
+    }
+}
+
 /* No walk in between: define itself does the rest, so that no slot is ever two generations behind. */
 static void reconfiguration__no_slot_is_more_than_one_generation_behind(void **state)
 {
@@ -269,6 +314,8 @@ int main(void)
         cmocka_unit_test(reconfiguration__so_many_weeks_are_another_limit),
         cmocka_unit_test(reconfiguration__a_decision_converts_an_old_slot_first),
         cmocka_unit_test(reconfiguration__a_background_walk_converts_the_rest),
+        cmocka_unit_test(reconfiguration__after_a_reload_that_changes_nothing_nothing_is_due),
+        cmocka_unit_test(reconfiguration__keys_of_a_removed_override_go_on_under_the_limit),
         cmocka_unit_test(reconfiguration__no_slot_is_more_than_one_generation_behind),
         cmocka_unit_test(reconfiguration__keep_leaves_what_the_new_limit_has_beyond_what_is_used),
         cmocka_unit_test(reconfiguration__a_raise_is_felt_through_refill),

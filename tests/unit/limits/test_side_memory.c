@@ -313,6 +313,12 @@ static void side_memory__what_is_too_small_for_one_key_is_told(void **state)
     defs[3].spec.count++;
     expect_told(f.limiter, defs, 4, "permits.count", "is never reached: log_memory_max has room for 1024 of one key");
     expect_told(f.limiter, defs, 3, "", "");
+    defs[0] = (struct weir_limit_def){ "permits", "v", limit_of(WEIR_CONCURRENCY, 1, HOUR, 0) };
+    expect_told(f.limiter, defs, 4, "permits.count", "is never reached: log_memory_max has room for 1024 of one key");
+    defs[0].name = "others"; /* which have a part of what permits may take; an override has none of its own */
+    expect_told(f.limiter, defs, 4, "permits.count", "is never reached: log_memory_max has room for 512 of one key");
+    defs[3].spec.count = 512;
+    expect_told(f.limiter, defs, 4, "", "");
     defs[2].spec.count = 5000;
     expect_told(f.limiter, defs, 3, "log.count", "is never reached: log_memory_max has room for 2048 of one key");
     const struct weir_limit_spec alone[] = { limit_of(WEIR_SLIDING_LOG, 5000, HOUR, 0),

@@ -276,24 +276,6 @@ static void a_window_that_the_wall_clock_closed_opens_in_time_after_a_reboot(voi
     fixture_destroy(&b);
 }
 
-/* Of ten years a tick is of several ns, and the clocks of two boots differ by no whole number of them. */
-static void a_restart_gives_no_part_of_a_tick(void **state)
-{
-    (void)state;
-    const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1, 365 * DAY, 10);
-    struct fixture a = fixture_create(&spec, 1);
-    struct weir_snapshot_stats stats;
-    struct weir_moment then = moment_at(64 * T0), now = moment_at(64 * T0 + HOUR * 64 + 63);
-    const uint64_t wait_ns = (ask(&a, 10, then.now_ns), peek(&a, 10, then.now_ns).retry_after_ns);
-    (void)save(&a, &then);
-    now.boot_id[0] = 2;
-    now.wall_ns = then.wall_ns;
-    struct fixture b = restart(&spec, 1, &now, &stats);
-    assert_false(peek(&b, 10, now.now_ns + wait_ns - 1).admitted);
-    fixture_destroy(&a);
-    fixture_destroy(&b);
-}
-
 /* ---- limits ---- */
 
 static void limits_changed_while_away_are_as_a_reload(void **state)
@@ -486,7 +468,6 @@ int main(void)
         TEST(a_window_that_the_wall_clock_closed_stays_closed_over_a_restart),
         TEST(a_window_that_the_wall_clock_closed_opens_in_time_after_a_reboot),
         TEST(what_a_key_owes_is_not_forgiven_by_a_reboot),
-        TEST(a_restart_gives_no_part_of_a_tick),
         TEST(limits_changed_while_away_are_as_a_reload),
         TEST(what_a_key_owes_after_a_lowered_limit_is_not_forgiven),
         TEST(limits_replaced_while_it_is_written_begin_it_anew),

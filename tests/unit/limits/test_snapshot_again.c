@@ -51,6 +51,25 @@ static void a_window_keeps_its_time_zone(void **state)
     fixture_destroy(&b);
 }
 
+/* A clock that came back by hours: what was read before would be of another time than what comes. */
+static void a_clock_that_comes_back_begins_the_reading_anew(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    const struct weir_moment ahead = moment_at(T0 + 3 * HOUR), moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    struct weir_fault fault;
+    struct weir_snapshot_writer *writer = begin_snapshot(&a);
+    assert_int_equal(weir_snapshot_step(writer, 64, &ahead, &stats, &fault), WEIR_EAGAIN);
+    (void)ask(&a, 4, T0);
+    (void)finish_snapshot(writer, &moment);
+    fixture_destroy(&a);
+    struct fixture b = restart(&spec, 1, &moment, &stats);
+    assert_int_equal(peek(&b, 0, T0).remaining, 6);
+    fixture_destroy(&b);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -58,6 +77,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_permit_of_before_a_restart_is_none_of_after_it),
         TEST(a_window_keeps_its_time_zone),
+        TEST(a_clock_that_comes_back_begins_the_reading_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

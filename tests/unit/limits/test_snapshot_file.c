@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file of a snapshot: cut at every byte, changed at every byte, of somebody else, of a later version, written where
- * nothing can be written; and records that no weir wrote, under a digest that is right. */
+ * nothing can be written, synced, or in memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "random.h"
+#include "limits/snapshot_fd.h"
 #include "snapshot_fixture.h"
 #include "wire/snapshot.h"
 
@@ -16,15 +17,6 @@
 
 static uint8_t whole[FILE_MAX];
 static size_t whole_size;
-
-static void write_file(const uint8_t *bytes, size_t size)
-{
-    (void)unlink(snapshot_path); /* ext4 flushes a file that is cut and written anew, which takes its time */
-    int fd = open(snapshot_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, bytes, size), size);
-    close(fd);
-}
 
 /* A small one of all shapes, and its bytes. */
 static void make_whole(void)
@@ -221,87 +213,38 @@ static void a_disk_that_is_full_is_told(void **state)
     fixture_destroy(&f);
 }
 
-/* ---- records that no weir wrote ---- */
-
-/* Seals `size` bytes of records as they are, behind `at` bytes of a file whose secret is zeros. */
-static size_t seal(uint8_t *file, size_t at, enum weir_snapshot_kind kind, uint64_t place, const uint8_t *records,
-                   size_t size)
-{
-    static const uint8_t secret[WEIR_SNAPSHOT_SECRET_BYTES];
-    const struct weir_sip_key key = weir_sip_key_load(secret);
-    struct weir_snapshot_block block = { file + at, size };
-    memcpy(file + at + WEIR_SNAPSHOT_FRAME_BYTES, records, size);
-    return at + weir_snapshot_seal(&block, kind, place, &key);
-}
-
-static size_t seal_head(uint8_t *file)
-{
-    const struct weir_snapshot_head head = { .moment = moment_at(T0), .shard_bits = 12, .note = "noted" };
-    weir_snapshot_head_write(&head, file);
-    return WEIR_SNAPSHOT_HEAD_BYTES;
-}
-
-static size_t seal_end(uint8_t *file, size_t at, uint64_t place, uint64_t definitions, uint64_t entries)
-{
-    uint8_t end[64];
-    struct weir_snapshot_block block = { end, 0 };
-    weir_snapshot_put_end(&block, definitions, entries);
-    return seal(file, at, WEIR_SNAPSHOT_END, place, end + WEIR_SNAPSHOT_FRAME_BYTES, block.size);
-}
-
-/* These records, between definitions and an end that fit. */
-static size_t forge(const uint8_t *definitions, size_t definitions_size, uint64_t count, const uint8_t *records,
-                    size_t size, uint64_t entries, uint8_t *file)
-{
-    uint64_t place = 0;
-    size_t at = seal_head(file);
-    if (definitions_size > 0)
-        at = seal(file, at, WEIR_SNAPSHOT_DEFINITIONS, place++, definitions, definitions_size);
-    if (size > 0)
-        at = seal(file, at, WEIR_SNAPSHOT_ENTRIES, place++, records, size);
-    return seal_end(file, at, place, count, entries);
-}
-
-/* Restores it if it can be opened; then the limiter must be fit for use. */
-static int restore_forged(void)
-{
-    struct weir_snapshot_reader *reader;
-    struct weir_snapshot_stats stats;
-    struct weir_fault fault;
-    struct weir_moment moment = moment_at(T0 + SECOND);
-    struct fixture f;
-    int error = weir_snapshot_open(snapshot_path, &reader, &fault);
-    if (error)
-        return error;
-    struct weir_limiter_options options = { .memory_max = 256 << 10, .secret = weir_snapshot_secret(reader) };
-    assert_int_equal(weir_limiter_create(&options, &f.limiter, &fault), 0);
-    error = weir_snapshot_restore(reader, f.limiter, &moment, &stats, &fault);
-    weir_snapshot_close(reader);
-    if (!error) {
-        struct weir_limit_spec spec = limit_of(WEIR_SLIDING_LOG, 7, HOUR, 0);
-        fixture_define(&f, &spec, 1, T0 + 2 * SECOND); /* carries all over that is of "0" */
-        for (uint64_t i = 0; i < 20; i++)
-            (void)ask(&f, 1, T0 + (2 + i) * SECOND);
-        struct weir_time time = at(T0 + HOUR);
-        while (weir_limiter_maintain(f.limiter, &time, 4096)) {
-        }
-    }
-    weir_limiter_destroy(f.limiter);
-    return error;
-}
+/* ---- what is synced ---- */
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 
-static bool fsync_fails; /* the next one */
+static unsigned fsyncs, fsync_fails_at;    /* so many were asked for; the first is number 1 */
+static bool of_folder[2], was_in_place[2]; /* each: what it was of, and whether PATH was there by then */
 
 int __wrap_fsync(int fd)
 {
-    if (!fsync_fails)
+    struct stat status;
+    assert_int_equal(fstat(fd, &status), 0);
+    if (fsyncs < 2) {
+        of_folder[fsyncs] = S_ISDIR(status.st_mode);
+        was_in_place[fsyncs] = access(snapshot_path, F_OK) == 0;
+    }
+    if (++fsyncs != fsync_fails_at)
         return __real_fsync(fd);
-    fsync_fails = false;
     errno = EIO;
     return -1;
+}
+
+static int finish_error(struct weir_snapshot_writer *writer, struct weir_fault *ret_fault)
+{
+    const struct weir_moment moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    int error;
+    do
+        error = weir_snapshot_step(writer, 4096, &moment, &stats, ret_fault);
+    while (error == WEIR_EAGAIN);
+    weir_snapshot_end(writer);
+    return error;
 }
 
 /* Or a power cut would leave neither the file before nor this one. */
@@ -311,144 +254,155 @@ static void what_is_not_on_the_disk_takes_no_place(void **state)
     struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
     struct fixture a = fixture_create(&spec, 1);
     const struct weir_moment moment = moment_at(T0);
-    struct weir_snapshot_stats stats;
     struct weir_fault fault;
     struct stat before, after;
-    int error;
+    fsync_fails_at = 0;
     (void)save(&a, &moment);
     assert_int_equal(stat(snapshot_path, &before), 0);
-    struct weir_snapshot_writer *writer = begin_snapshot(&a);
-    fsync_fails = true;
-    do {
-        error = weir_snapshot_step(writer, 64, &moment, &stats, &fault);
-    } while (error == WEIR_EAGAIN);
-    assert_int_equal(error, WEIR_EIO);
-    weir_snapshot_end(writer);
+    fsyncs = 0;
+    fsync_fails_at = 1;
+    assert_int_equal(finish_error(begin_snapshot(&a), &fault), WEIR_EIO);
+    assert_int_equal(fsyncs, 1);
     assert_int_equal(stat(snapshot_path, &after), 0);
     assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(access(snapshot_beside, F_OK), -1);
     fixture_destroy(&a);
 }
 
-static void records_that_no_weir_wrote_harm_nobody(void **state)
-{
-    (void)state;
-    struct test_random random = { test_random_seed() };
-    static uint8_t definitions[4096], records[4096], bytes[64 + FILE_MAX], file[2 * FILE_MAX];
-    uint64_t fine = 0;
-    for (uint64_t round = 0; round < test_effort(300, 3000, 100000); round++) {
-        struct weir_snapshot_block block = { bytes, 0 };
-        enum weir_algorithm algorithm = (enum weir_algorithm)test_random_below(&random, 6);
-        struct weir_snapshot_definition definition = {
-            .def = { "0", "", limit_of(algorithm, 1 + test_random_below(&random, 9), HOUR, 0) },
-            .debt_units = test_random_u64(&random) >> test_random_below(&random, 64),
-            .debt_until_ns = test_random_u64(&random) >> test_random_below(&random, 64),
-        };
-        weir_snapshot_put_definition(&block, &definition);
-        size_t definitions_size = block.size;
-        memcpy(definitions, bytes + WEIR_SNAPSHOT_FRAME_BYTES, definitions_size);
-        block.size = 0;
-        uint64_t entries = 1 + test_random_below(&random, 5), ring[16];
-        for (uint64_t i = 0; i < entries; i++) {
-            struct weir_snapshot_entry entry = {
-                .shape = (enum weir_snapshot_shape)test_random_below(&random, 3),
-                .number = test_random_below(&random, 3) ? WEIR_SNAPSHOT_FIRST
-                                                        : (uint32_t)test_random_below(&random, 40),
-                .hash = test_random_below(&random, 3),
-                .fresh_at = test_random_u64(&random) >> test_random_below(&random, 64),
-                .a = test_random_u64(&random) >> test_random_below(&random, 64),
-                .b = test_random_u64(&random) >> test_random_below(&random, 64),
-                .words_count = (uint32_t)test_random_below(&random, 16),
-            };
-            if (algorithm == WEIR_CONCURRENCY || algorithm == WEIR_SLIDING_LOG)
-                entry.shape = WEIR_SNAPSHOT_LOG;
-            for (int w = 0; w < 16; w++)
-                ring[w] = T0 + test_random_below(&random, 2) * (uint64_t)w * SECOND +
-                          (test_random_below(&random, 30) ? 0 : test_random_u64(&random));
-            if (entry.shape == WEIR_SNAPSHOT_LOG)
-                weir_snapshot_put_log(&block, &entry, ring, 16, 0);
-            else
-                weir_snapshot_put_entry(&block, &entry);
-        }
-        size_t size = block.size;
-        memcpy(records, bytes + WEIR_SNAPSHOT_FRAME_BYTES, size);
-        if (test_random_below(&random, 2))
-            records[test_random_below(&random, size)] ^= (uint8_t)(1 << test_random_below(&random, 8));
-        if (test_random_below(&random, 8) == 0)
-            definitions[test_random_below(&random, definitions_size)] ^= (uint8_t)(1 << test_random_below(&random, 8));
-        write_file(file, forge(definitions, definitions_size, 1, records, size, entries, file));
-        fine += restore_forged() == 0;
-    }
-    assert_true(fine > 0);
-}
-
-/* What is there must be known before it is used: nothing of such a file is. */
-static void definitions_behind_entries_are_refused(void **state)
-{
-    (void)state;
-    static uint8_t bytes[2][1024], file[FILE_MAX];
-    struct weir_snapshot_block definitions = { bytes[0], 0 }, entries = { bytes[1], 0 };
-    const uint8_t *const records[] = { bytes[0] + WEIR_SNAPSHOT_FRAME_BYTES, bytes[1] + WEIR_SNAPSHOT_FRAME_BYTES };
-    const struct weir_snapshot_definition definition = { .def = { "0", "", limit_of(WEIR_TOKEN_BUCKET, 9, DAY, 0) } };
-    const struct weir_snapshot_entry entry = { .number = WEIR_SNAPSHOT_FIRST, .hash = 7, .fresh_at = T0 + HOUR };
-    struct weir_fault fault;
-    weir_snapshot_put_definition(&definitions, &definition);
-    weir_snapshot_put_entry(&entries, &entry);
-    for (unsigned behind = 0; behind < 2; behind++) {
-        size_t at = seal(file, seal_head(file), WEIR_SNAPSHOT_DEFINITIONS, 0, records[0], definitions.size);
-        at = seal(file, at, WEIR_SNAPSHOT_ENTRIES, 1, records[1], entries.size);
-        if (behind)
-            at = seal(file, at, WEIR_SNAPSHOT_DEFINITIONS, 2, records[0], definitions.size);
-        write_file(file, seal_end(file, at, 2 + behind, 1 + behind, 1));
-        assert_int_equal(open_error(&fault), behind ? WEIR_ECORRUPT : 0);
-    }
-}
-
-/* Who was met twice while it moved is one key. */
-static void a_key_that_is_there_twice_is_one(void **state)
-{
-    (void)state;
-    static uint8_t definitions[4096], bytes[4096], file[FILE_MAX];
-    struct weir_snapshot_block block = { bytes, 0 };
-    const struct weir_snapshot_definition definition = { .def = { "0", "",
-                                                                  limit_of(WEIR_SLIDING_COUNTER, 9, DAY, 0) } };
-    weir_snapshot_put_definition(&block, &definition);
-    const size_t definitions_size = block.size;
-    memcpy(definitions, bytes + WEIR_SNAPSHOT_FRAME_BYTES, definitions_size);
-    block.size = 0;
-    for (uint64_t used = 1; used <= 2; used++) {
-        const struct weir_snapshot_entry entry = {
-            .shape = WEIR_SNAPSHOT_WIDE, .number = WEIR_SNAPSHOT_FIRST, .hash = 7, .fresh_at = T0 + 30 * HOUR, .b = used
-        };
-        weir_snapshot_put_entry(&block, &entry);
-    }
-    write_file(file, forge(definitions, definitions_size, 1, bytes + WEIR_SNAPSHOT_FRAME_BYTES, block.size, 2, file));
-    struct weir_moment moment = moment_at(T0);
-    struct weir_snapshot_stats stats;
-    struct weir_limiter *limiter = restored((size_t)4 << 20, &moment, &stats);
-    struct weir_limiter_stats counts;
-    weir_limiter_stats(limiter, &counts);
-    assert_int_equal(counts.keys, 1);
-    assert_int_equal(stats.keys, 1);
-    weir_limiter_destroy(limiter);
-}
-
-/* A clock that came back by hours: what was read before would be of another time than what comes. */
-static void a_clock_that_comes_back_begins_the_reading_anew(void **state)
+/* First what is in it, then that it is there: a folder may forget its newest name. */
+static void the_folder_is_synced_when_the_file_has_its_name(void **state)
 {
     (void)state;
     struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
     struct fixture a = fixture_create(&spec, 1);
-    const struct weir_moment ahead = moment_at(T0 + 3 * HOUR), moment = moment_at(T0);
+    struct weir_fault fault;
+    fsyncs = fsync_fails_at = 0;
+    assert_int_equal(finish_error(begin_snapshot(&a), &fault), 0);
+    assert_int_equal(fsyncs, 2);
+    assert_false(of_folder[0] || was_in_place[0]);
+    assert_true(of_folder[1] && was_in_place[1]);
+    fsyncs = 0;
+    fsync_fails_at = 2;
+    assert_int_equal(finish_error(begin_snapshot(&a), &fault), WEIR_EIO);
+    assert_int_equal(fsyncs, 2);
+    assert_string_equal(fault.field, "path");
+    assert_non_null(strstr(fault.text, "cannot write"));
+    assert_non_null(strstr(fault.text, "Input/output error"));
+    assert_int_equal(open_error(&fault), 0); /* whichever of them the disk has: it is a whole one */
+    fsync_fails_at = 0;
+    fixture_destroy(&a);
+}
+
+/* A file of the folder that weir runs in, with the shortest name that there is. */
+static void a_path_may_be_one_byte(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_writer *writer;
+    struct weir_snapshot_reader *reader;
+    struct weir_fault fault;
+    struct rlimit was, small = { 10, 10 };
+    const int here = open(".", O_RDONLY | O_DIRECTORY);
+    assert_int_equal(chdir(snapshot_folder), 0);
+    assert_int_equal(weir_snapshot_begin(a.limiter, "x", NULL, 0, &writer, &fault), 0);
+    assert_int_equal(access("x.new", F_OK), 0);
+    fsyncs = fsync_fails_at = 0;
+    assert_int_equal(finish_error(writer, &fault), 0);
+    assert_true(fsyncs == 2 && !of_folder[0] && of_folder[1]);
+    assert_int_equal(access("x.new", F_OK), -1);
+    assert_int_equal(weir_snapshot_open("x", &reader, &fault), 0);
+    weir_snapshot_close(reader);
+    assert_int_equal(weir_snapshot_begin(a.limiter, "x", NULL, 0, &writer, &fault), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    small.rlim_max = was.rlim_max;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const int error = finish_error(writer, &fault);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(error, WEIR_EIO);
+    assert_string_equal(fault.text, "cannot write x.new: File too large");
+    assert_int_equal(access("x.new", F_OK), -1);
+    assert_int_equal(unlink("x"), 0);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+    fixture_destroy(&a);
+}
+
+/* ---- in memory ---- */
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* From one process to another: the writer's descriptor stays the caller's, the reader's goes with it. */
+static void it_may_be_handed_over_in_memory(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    const struct weir_moment moment = moment_at(T0);
+    const int fd = memfd_create("test", MFD_CLOEXEC);
+    struct weir_snapshot_writer *writer;
+    struct weir_snapshot_reader *reader;
     struct weir_snapshot_stats stats;
     struct weir_fault fault;
-    struct weir_snapshot_writer *writer = begin_snapshot(&a);
-    assert_int_equal(weir_snapshot_step(writer, 64, &ahead, &stats, &fault), WEIR_EAGAIN);
+    static const uint8_t note[WEIR_SNAPSHOT_NOTE_MAX + 1];
+    assert_true(fd >= 0);
     (void)ask(&a, 4, T0);
-    (void)finish_snapshot(writer, &moment);
-    fixture_destroy(&a);
-    struct fixture b = restart(&spec, 1, &moment, &stats);
+    assert_int_equal(weir_snapshot_begin_fd(a.limiter, fd, note, sizeof note, &writer, &fault), WEIR_ERANGE);
+    assert_string_equal(fault.field, "note");
+    fsyncs = 0;
+    assert_int_equal(weir_snapshot_begin_fd(a.limiter, fd, "noted", 5, &writer, &fault), 0);
+    assert_int_equal(finish_error(writer, &fault), 0);
+    assert_int_equal(fsyncs, 0);
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    const int copy = dup(fd);
+    assert_int_equal(weir_snapshot_open_fd(fd, &reader, &fault), 0);
+    assert_memory_equal(weir_snapshot_note(reader), "noted\0\0", 7);
+    struct weir_limiter_options options = { .memory_max = (size_t)4 << 20, .secret = weir_snapshot_secret(reader) };
+    struct fixture b = { 0 };
+    assert_int_equal(weir_limiter_create(&options, &b.limiter, &fault), 0);
+    assert_int_equal(weir_snapshot_restore(reader, b.limiter, &moment, &stats, &fault), 0);
+    assert_int_equal(stats.keys, 1);
+    weir_snapshot_close(reader);
+    assert_false(is_open(fd));
+    fixture_define(&b, &spec, 1, T0);
     assert_int_equal(peek(&b, 0, T0).remaining, 6);
     fixture_destroy(&b);
+    assert_int_equal(lseek(copy, 0, SEEK_SET), 0);
+    assert_int_equal(ftruncate(copy, 100), 0);
+    assert_int_equal(weir_snapshot_open_fd(copy, &reader, &fault), WEIR_ECORRUPT);
+    assert_string_equal(fault.text, "what was handed over is damaged or cut off at byte 100");
+    assert_false(is_open(copy));
+    fixture_destroy(&a);
+}
+
+static void what_cannot_be_handed_over_is_told(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_writer *writer;
+    struct weir_snapshot_reader *reader;
+    struct weir_fault fault;
+    int ends[2];
+    const int zero = open("/dev/zero", O_RDONLY);
+    assert_int_equal(weir_snapshot_begin_fd(a.limiter, zero, NULL, 0, &writer, &fault), 0);
+    assert_int_equal(finish_error(writer, &fault), WEIR_EIO);
+    assert_non_null(strstr(fault.text, "cannot write memory: "));
+    assert_true(is_open(zero));
+    assert_int_equal(weir_snapshot_open_fd(zero, &reader, &fault), WEIR_EPROTO);
+    assert_string_equal(fault.text, "what was handed over is no file");
+    assert_false(is_open(zero));
+    assert_int_equal(pipe(ends), 0); /* its place cannot be set */
+    assert_int_equal(weir_snapshot_begin_fd(a.limiter, ends[1], NULL, 0, &writer, &fault), 0);
+    assert_int_equal(finish_error(writer, &fault), WEIR_EIO);
+    assert_non_null(strstr(fault.text, "cannot write memory: "));
+    close(ends[0]);
+    close(ends[1]);
+    fixture_destroy(&a);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
@@ -464,10 +418,10 @@ int main(void)
         TEST(what_cannot_be_written_leaves_what_was_there),
         TEST(a_disk_that_is_full_is_told),
         TEST(what_is_not_on_the_disk_takes_no_place),
-        TEST(definitions_behind_entries_are_refused),
-        TEST(a_key_that_is_there_twice_is_one),
-        TEST(a_clock_that_comes_back_begins_the_reading_anew),
-        TEST(records_that_no_weir_wrote_harm_nobody),
+        TEST(the_folder_is_synced_when_the_file_has_its_name),
+        TEST(a_path_may_be_one_byte),
+        TEST(it_may_be_handed_over_in_memory),
+        TEST(what_cannot_be_handed_over_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

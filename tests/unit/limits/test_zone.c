@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Time zones against libc's localtime_r, and malformed files against the sanitizers. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -193,6 +197,46 @@ static int read_file(const struct file *file, struct weir_zone **ret_zone)
     return weir_zone_create_from(file->bytes, file->size, ret_zone);
 }
 
+int __real_fstat64(int fd, struct stat64 *ret_status);
+int __wrap_fstat64(int fd, struct stat64 *ret_status);
+ssize_t __real_read(int fd, void *bytes, size_t size);
+ssize_t __wrap_read(int fd, void *bytes, size_t size);
+
+static bool fstat_fails, read_fails;
+
+int __wrap_fstat64(int fd, struct stat64 *ret_status)
+{
+    errno = EIO;
+    return fstat_fails ? -1 : __real_fstat64(fd, ret_status);
+}
+
+ssize_t __wrap_read(int fd, void *bytes, size_t size)
+{
+    errno = EIO;
+    return read_fails ? -1 : __real_read(fd, bytes, size);
+}
+
+/* That there is no such zone is another matter. */
+static void zone__a_file_that_cannot_be_read_is_told_apart(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 4; fails++) {
+        struct weir_zone *zone = NULL;
+        struct rlimit was, none = { 0, 0 };
+        fstat_fails = fails == 1;
+        read_fails = fails == 2;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+        none.rlim_max = was.rlim_max;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, fails == 3 ? &none : &was), 0); /* none can be opened */
+        const int error = weir_zone_create("Europe/Berlin", &zone);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+        fstat_fails = read_fails = false;
+        assert_int_equal(error, fails ? WEIR_EIO : 0);
+        assert_true(fails ? zone == NULL : zone != NULL);
+        weir_zone_destroy(zone);
+    }
+}
+
 static void zone__a_footer_alone_gives_the_rule_for_all_times(void **state)
 {
     (void)state;
@@ -299,6 +343,7 @@ int main(void)
         cmocka_unit_test(zone__a_time_in_an_overlap_is_its_first_occurrence),
         cmocka_unit_test(zone__utc_needs_no_file),
         cmocka_unit_test(zone__names_that_leave_the_folder_are_refused),
+        cmocka_unit_test(zone__a_file_that_cannot_be_read_is_told_apart),
         cmocka_unit_test(zone__a_footer_alone_gives_the_rule_for_all_times),
         cmocka_unit_test(zone__perpetual_daylight_saving_has_no_seam_at_new_year),
         cmocka_unit_test(zone__how_far_walls_are_put_back),

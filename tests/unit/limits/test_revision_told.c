@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is told of a definition between nodes that hear each other, without the datagrams: which number, by whom, how
+ * long it may be, and what is believed of bytes. */
+#include "limits/revisions.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
+
+static const uint8_t secret[16] = { 1, 2, 3 };
+
+/* Makes `first` the newest, then `second` by a reload. */
+static struct weir_revisions *reloaded(const char *first, const char *second, uint64_t wall_ns, uint64_t ret_id[2])
+{
+    struct weir_revisions *revisions;
+    struct weir_revision_brief brief;
+    struct weir_revision_own limit = { "x", { first, strlen(first) }, 0 };
+    assert_int_equal(weir_revisions_create(secret, "n", &revisions), 0);
+    assert_int_equal(weir_revisions_own(revisions, &limit, 1, WALL_NS), 0);
+    assert_true(weir_revisions_brief(revisions, 0, &brief));
+    memcpy(ret_id, brief.id, sizeof(brief.id));
+    (void)weir_revisions_hear(revisions, ret_id, "", 0, true, WALL_NS);
+    limit.text = (struct weir_slice){ second, strlen(second) };
+    assert_int_equal(weir_revisions_own(revisions, &limit, 1, wall_ns), 0);
+    return revisions;
+}
+
+/* That an older one was told says nothing of the newest, which nobody has heard of: it is told yet. */
+static void what_was_told_is_that_number_alone(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+    struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
+    weir_revisions_told(mine, id, 1);
+    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+    assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_OLDER);
+    free(bytes);
+    weir_revisions_destroy(mine);
+    weir_revisions_destroy(theirs);
+}
+
+/* Who is alone has told all there are, and who hears its own again has told somebody: who reloads later is followed. */
+static void who_has_told_follows_who_reloads_later(void **state)
+{
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        uint64_t id[2], number;
+        uint8_t *bytes;
+        size_t size;
+        struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+        struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
+        if (alone)
+            weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
+        assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
+        if (!alone)
+            assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        free(bytes);
+        assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+        assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        free(bytes);
+        weir_revisions_destroy(mine);
+        weir_revisions_destroy(theirs);
+    }
+}
+
+/* By its whole name, however long that of the one before is. */
+static void the_newest_is_told_of_who_made_it(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "somewhere-else", "b", "c" };
+    const struct weir_revision_own old = { "x", { "old", 3 }, 0 }, new = { "x", { "new", 3 }, 0 };
+    struct weir_revisions *nodes[3];
+    struct weir_revision_brief brief;
+    struct weir_revision_found it;
+    uint64_t number;
+    uint8_t *bytes;
+    size_t size;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(weir_revisions_create(secret, names[i], &nodes[i]), 0);
+        assert_int_equal(weir_revisions_own(nodes[i], &old, 1, WALL_NS), 0);
+    }
+    weir_revisions_alone(nodes[0], WALL_NS);
+    for (size_t i = 0; i < 2; i++) { /* one's by itself, then the second one's, which reloads */
+        assert_true(weir_revisions_brief(nodes[i], 0, &brief));
+        assert_int_equal(weir_revisions_bytes(nodes[i], brief.id, &bytes, &size, &number), 0);
+        for (size_t k = i + 1; k < 3; k++)
+            (void)weir_revisions_hear(nodes[k], brief.id, bytes, size, true, WALL_NS);
+        free(bytes);
+        assert_int_equal(weir_revisions_find(nodes[2], &old, WALL_NS, &it), 0);
+        assert_string_equal(it.node, names[i]);
+        free(it.text);
+        assert_int_equal(weir_revisions_own(nodes[1], &new, 1, WALL_NS + WEIR_NS_PER_SECOND), 0);
+    }
+    const struct weir_revision_own more = { "x", { "more", 4 }, 0 }; /* that is to be reloaded */
+    assert_int_equal(weir_revisions_find(nodes[0], &more, WALL_NS + 2 * WEIR_NS_PER_SECOND, &it), 0);
+    assert_string_equal(it.node, names[0]);
+    assert_null(it.text);
+    for (size_t i = 0; i < 3; i++)
+        weir_revisions_destroy(nodes[i]);
+}
+
+/* By a longer one a node goes as its own file has it. The longest that is told comes whole. */
+static void a_definition_that_is_too_long_is_nobody_elses(void **state)
+{
+    (void)state;
+    static char text[WEIR_REVISION_TEXT_MAX + 1];
+    memset(text, 'x', sizeof(text));
+    for (size_t over = 0; over < 2; over++) {
+        uint64_t id[2], number;
+        uint8_t *bytes;
+        size_t size;
+        const struct weir_revision_own own = { "x", { text, WEIR_REVISION_TEXT_MAX + over }, 0 };
+        struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+        struct weir_revision_found it = { .number = 99 };
+        assert_int_equal(weir_revisions_own(revisions, &own, 1, WALL_NS), 0);
+        assert_int_equal(weir_revisions_find(revisions, &own, WALL_NS, &it), 0);
+        assert_null(it.text);
+        assert_int_equal(it.number > 0, !over);
+        assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+        assert_true(over ? size < 1024 : size > WEIR_REVISION_TEXT_MAX); /* what is known of the one before stays */
+        assert_true(size <= WEIR_REVISION_BYTES_MAX);
+        const struct weir_revision_own old = { "x", { "old", 3 }, 0 };
+        struct weir_revisions *other;
+        assert_int_equal(weir_revisions_create(secret, "other", &other), 0);
+        assert_int_equal(weir_revisions_own(other, &old, 1, WALL_NS), 0);
+        assert_int_equal(weir_revisions_hear(other, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        assert_int_equal(weir_revisions_find(other, &old, WALL_NS, &it), 0);
+        assert_int_equal(it.size, over ? 4 : WEIR_REVISION_TEXT_MAX);
+        free(it.text);
+        free(bytes);
+        weir_revisions_destroy(revisions);
+        weir_revisions_destroy(other);
+    }
+}
+
+static void put_number(uint8_t *bytes, uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        bytes[4 + i] = (uint8_t)(number >> (56 - 8 * i));
+}
+
+/* Of a head that no node writes nothing is believed, nor is it written over. */
+static void a_head_that_is_not_ours_is_corrupt(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+    assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+    const uint64_t bad[] = { 0, WEIR_REVISION_MAX + UINT64_C(1), UINT64_C(1) << 32, UINT64_MAX };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        put_number(bytes, bad[i]);
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS),
+                         WEIR_REVISION_CORRUPT);
+    }
+    const uint64_t good[] = { 1, number, number + 1, WEIR_REVISION_MAX };
+    const enum weir_revision_say says[] = { WEIR_REVISION_OLDER, WEIR_REVISION_SAME, WEIR_REVISION_NEWER,
+                                            WEIR_REVISION_NEWER };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        put_number(bytes, good[i]);
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS), says[i]);
+    }
+    put_number(bytes, number);
+    for (size_t i = 1; i < WEIR_REVISION_HEAD; i++) /* what is cut off */
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, i, false, WALL_NS), WEIR_REVISION_CORRUPT);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[i] ^= 1;
+        assert_int_equal(weir_revisions_hear(revisions, id, bytes, WEIR_REVISION_HEAD, false, WALL_NS),
+                         WEIR_REVISION_CORRUPT);
+        bytes[i] ^= 1;
+    }
+    free(bytes);
+    weir_revisions_destroy(revisions);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_told_is_that_number_alone),
+        cmocka_unit_test(who_has_told_follows_who_reloads_later),
+        cmocka_unit_test(the_newest_is_told_of_who_made_it),
+        cmocka_unit_test(a_definition_that_is_too_long_is_nobody_elses),
+        cmocka_unit_test(a_head_that_is_not_ours_is_corrupt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
