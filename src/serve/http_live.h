@@ -15,7 +15,7 @@
 #define WEIR_LIVE_UNSENT_MAX ((size_t)32 << 10)
 #define WEIR_LIVE_SOCKET_MAX (16 << 10) /* the kernel doubles it */
 #define WEIR_LIVE_TICK_NS (WEIR_NS_PER_SECOND / 2)
-#define WEIR_LIVE_ROWS_MAX 8 /* in one event; who is further behind gets the rest with the next ones */
+#define WEIR_LIVE_ROWS_MAX 4 /* in one event; who is further behind gets the rest with the next ones */
 
 void weir_http_live(struct weir_http_call *call);
 void weir_http_live_drop(struct weir_http_session *session); /* the connection ends */

@@ -11,7 +11,7 @@ const {url, script, args, width, height, dark, flags, executable} = JSON.parse(r
 const browser = await chromium.launch({executablePath: executable, args: flags});
 const context = await browser.newContext({viewport: {width, height}, colorScheme: dark ? "dark" : "light", bypassCSP: false});
 const page = await context.newPage(), said = [];
-page.setDefaultTimeout(60000);
+page.setDefaultTimeout(40000);
 page.on("console", message => {
   if (message.type() === "error" || message.type() === "warning")
     said.push(message.text());

@@ -19,6 +19,8 @@ limits:
     rate: 10/day
     overrides:
       - { user: ada, mode: "off" }
+      - user: bob
+        mode: "off"
   - { name: tried, key: [user], rate: 5/day }
 '''
 REVIEW = 'another-admin-of-the-tests'

@@ -20,7 +20,9 @@ function places(shown, count, value_of) {
 // lines: [name, value of a row]
 function chart(id, lines) {
   const place = element(id), width = place.clientWidth || 600, height = place.clientHeight || 220;
-  const shown = rows.slice(-span), left = 46, low = height - 20, count = Math.min(shown.length, Math.max(2, width - left));
+  const letters = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+  const shown = rows.slice(-span), left = 46 * letters, low = height - 20 * letters;
+  const count = Math.min(shown.length, Math.max(2, Math.floor(width - left)));
   const values = lines.map(([, value_of]) => places(shown, count, value_of));
   const most = top_of(Math.max(0, ...values.flat()));
   const parts = [];

@@ -2,7 +2,7 @@
 // The rules that stand in a store: read, changed, compared, put into force and rolled back, by /v1/rules. What was typed
 // is kept until it is in force, whatever the server answers.
 
-const CHECK_AFTER_MS = 400, LINE_PX = 20, CHECK_AGAIN_MS = 1500;
+const CHECK_AFTER_MS = 400, CHECK_AGAIN_MS = 1500;
 const rules = {
   admin: "",      // the token with the right to it; "": none was accepted so far
   base: null,     // {version, text}: what is changed
@@ -25,6 +25,7 @@ function say_rules(id, text, bad = false) {
   element(id).className = bad ? "note bad" : "note";
 }
 
+const line_px = () => parseFloat(getComputedStyle(element("rules-text")).lineHeight);
 const parameters = values => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "")).toString();
 
 // ---- the text, with what is wrong at its place ----
@@ -34,7 +35,7 @@ function show_marks(errors) {
   element("rules-lines").textContent = lines.map((_, at) => at + 1).join("\n");
   element("rules-marks").replaceChildren(...errors.filter(one => one.line > 0).map(one => {
     const mark = make("div", {class: "mark"}, `← ${one.message}`), line = lines[one.line - 1] || "";
-    mark.style.top = `${(one.line - 1) * LINE_PX}px`;
+    mark.style.top = `${(one.line - 1) * line_px()}px`;
     mark.style.paddingLeft = `${line.length + 2}ch`;
     return mark;
   }));
@@ -61,7 +62,7 @@ function go_to(place) {
              Math.min(Math.max(0, place.column - 1), lines[lines.length - 1].length);
   text.focus();
   text.setSelectionRange(at, at);
-  text.scrollTop = Math.max(0, (place.line - 5) * LINE_PX);
+  text.scrollTop = Math.max(0, (place.line - 5) * line_px());
 }
 
 // ---- judged while it is typed ----
