@@ -64,6 +64,7 @@ def hashed(text):
 
 
 def with_policy(page, **sources):
+    page = re.sub(r'<footer>.*</footer>\n', '', page)  # there is no dashboard beside it
     return page.replace('<meta charset="utf-8">\n', '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" '
                         f'content="{POLICY.format(**sources)}">\n', 1)
 

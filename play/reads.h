@@ -29,10 +29,11 @@ enum play_reads {
 };
 
 enum play_reads_fault {
-    PLAY_READS_STALL, /* a server stands still; from, until */
-    PLAY_READS_AWAY,  /* it cannot be reached */
-    PLAY_READS_FAIL,  /* the primary dies; `server` is promoted at `until`, and lacks what it had not received */
-    PLAY_READS_CLOCK, /* the primary's clock is set back, by until - from */
+    PLAY_READS_STALL,   /* a server stands still; from, until */
+    PLAY_READS_AWAY,    /* it cannot be reached */
+    PLAY_READS_FAIL,    /* the primary dies; `server` is promoted at `until`, and lacks what it had not received */
+    PLAY_READS_CLOCK,   /* the primary's clock is set back, by until - from */
+    PLAY_READS_RESTART, /* a replica starts anew, and shows until then what it had as long before */
     PLAY_READS_FAULT_KINDS
 };
 

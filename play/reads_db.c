@@ -98,6 +98,20 @@ static void follow(struct server *server)
     server->timeline = db.timeline;
 }
 
+/* From its last restartpoint: it replays anew what came after. */
+static void restart(struct server *server, uint64_t until_ms)
+{
+    uint32_t count = server->count;
+    uint64_t back_ms = until_ms - db.now_ms;
+    while (count > 0 && db.records[count - 1].committed_ms + server->lag_ms + back_ms > db.now_ms)
+        count--;
+    server->count = 0;
+    memset(server->versions, 0, sizeof server->versions);
+    apply(server, count);
+    server->stalled_until_ms = until_ms;
+    server->started = db.started++;
+}
+
 /* Made anew of what the primary has. */
 static void copy_primary(struct server *server)
 {
@@ -153,6 +167,8 @@ static bool faults_begin(void)
             continue;
         if (kind == PLAY_READS_STALL)
             server->stalled_until_ms = until_ms;
+        else if (kind == PLAY_READS_RESTART && !server->primary && server->dead_until_ms == 0)
+            restart(server, until_ms);
         else if (kind == PLAY_READS_AWAY)
             server->away_until_ms = until_ms;
         else if (kind == PLAY_READS_CLOCK)

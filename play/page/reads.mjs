@@ -13,7 +13,7 @@ export const READERS = [
   number_field('poll_ms', 'servers are asked every ms', 50, 10, 1000), number_field('duration_ms', 'milliseconds in all', 20000, 1000, 60000), number_field('seed', 'seed', 1, 0, 4294967295),
 ]
 const FAULT_AT_FIRST = 'fail:2:12000:12400'
-const READ_FAULT_TITLES = {stall: 'stands still', away: 'cannot be reached', fail: 'the primary dies, and this one is promoted after it', clock: 'the primary’s clock is set back by that'}
+const READ_FAULT_TITLES = {stall: 'stands still', away: 'cannot be reached', fail: 'the primary dies, and this one is promoted after it', clock: 'the primary’s clock is set back by that', restart: 'starts anew, and shows for a while what it had before'}
 const STRATEGY_TITLES = {plain: 'any replica', sticky: 'always the same replica', window: 'the primary for a while after a write', physical: 'by the time of the last commit',
                          tracked: 'by what the session has seen (weir)'}
 

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The playground in a real browser, as weir serves it and from a disk: it complains of nothing, asks nobody else, shows the
 numbers that the models have, keeps up, and can be used without a mouse and by a screen reader."""
+import functools
 import gzip
 import http.client
+import http.server
 import json
 import pathlib
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -31,6 +34,11 @@ def install_axe():
 
 def table(browser, name):
     return browser.run(f'{CELLS}({json.dumps(name)})')
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
 
 
 class Case(unittest.TestCase):
@@ -62,7 +70,7 @@ class Case(unittest.TestCase):
     def show(self, part='', ready='true'):
         self.browser.open('about:blank')
         self.browser.open(f'http://127.0.0.1:{self.weir.http}/play{part}')
-        self.browser.until(f'document.body.dataset.ready === "yes" && ({ready})')
+        self.browser.until(f'document.body?.dataset.ready === "yes" && ({ready})')
 
     def set(self, form, label, value):
         """As a visitor does: by the words beside the control."""
@@ -292,7 +300,7 @@ class Pages(Case):
             self.assertEqual(self.browser.run('[...document.querySelectorAll("main > section")].filter(one => !one.hidden).length'), 1)
         self.browser.until('location.hash === "#nodes?count=77"')
         self.browser.run('location.hash = "#lock?checked=1"')
-        self.browser.until('document.body.dataset.ready === "yes" && document.querySelector("#lock-options input")?.checked')
+        self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#lock-options input")?.checked')
 
     def test_a_slider_that_moves_fast_is_no_trouble(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')
@@ -310,9 +318,23 @@ class OfAFile(Case):
             alone.mkdir()
             pathlib.Path(folder, 'playground.html').rename(alone / 'playground.html')
             self.browser.open(f'file://{alone}/playground.html')
-            self.browser.until('document.body.dataset.ready === "yes" && document.querySelector("#sums td")')
+            self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#sums td")')
             self.assertEqual(table(self.browser, 'sums')[2][:3], ['Fixed window', '40', '40'])
             self.assertEqual([one for one in self.browser.asked if one.startswith('http')], [])
+
+    def test_a_folder_on_any_web_server(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', folder], check=True,
+                           stdout=subprocess.DEVNULL)
+            handler = functools.partial(Quiet, directory=folder)
+            with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+                own = f'http://127.0.0.1:{server.server_address[1]}/'
+                self.browser.open(own + '#lock')
+                self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#lock-world td")')
+                self.assertEqual({one for one in self.browser.asked if not one.startswith(own)} - {'data:,'}, set())
+                self.browser.asked.clear()
+                server.shutdown()
 
 
 class Everybody(Case):

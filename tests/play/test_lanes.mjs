@@ -91,6 +91,11 @@ test('columns, seconds and sums add up to the requests', () => {
   }
 })
 
+test('a column has what came in its time, to the nanosecond', () => {
+  const {admitted} = run({pattern: 'boundary', shift: 0}).columns()[2]
+  assert.deepEqual([admitted[149], admitted[150]], [20, 20], 'the attack comes at 29.999 s and at 30 s; a column is 200 ms')
+})
+
 test('the most in one period is what counting each period finds', () => {
   const lanes = run({pattern: 'poisson', rate: 4, seed: seed % 1000}), lane = lanes.lanes[1]
   const went = Array.from(lanes.times, (time, i) => lane.said[i] === REFUSED ? NaN : time + (lane.said[i] === DELAYED ? lane.waits[i] : 0)).filter(time => !Number.isNaN(time))

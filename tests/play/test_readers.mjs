@@ -21,7 +21,7 @@ function drawn() {
                     window_ms: below(500), wait_ms: 1 + below(800), lag0_ms: below(100), lag1_ms: below(400), lag2_ms: below(2000), lag3_ms: below(3000)}
   const faults = Array.from({length: below(6)}, () => {
     const from_ms = 1 + below(settings.duration_ms)
-    return {kind: FAULT_KINDS[below(4)], server: below(settings.replicas + 1), from_ms, until_ms: from_ms + 1 + below(2000)}
+    return {kind: FAULT_KINDS[below(FAULT_KINDS.length)], server: below(settings.replicas + 1), from_ms, until_ms: from_ms + 1 + below(2000)}
   })
   return {settings, faults}
 }
@@ -67,6 +67,8 @@ test('each strategy breaks as docs/reads.md says', () => {
   assert.deepEqual([calm.physical.missed, calm.physical.went_back, calm.tracked.missed, calm.tracked.went_back], [0, 0, 0, 0])
   const away = names(readers_run(module, defaults, read_faults_of('away:1:5000:8000 stall:2:9000:14000')))
   assert.ok(away.sticky.went_back > 0, 'users moved')
+  const anew = names(readers_run(module, defaults, read_faults_of('restart:1:5000:6500 restart:2:8000:9500 restart:3:11000:12500')))
+  assert.ok(anew.sticky.went_back > 0 && anew.tracked.violated === 0, 'a replica that starts anew shows what it had before')
   const clock = names(readers_run(module, {...defaults, writes: 60}, read_faults_of('clock:0:8000:9000')))
   assert.ok(clock.physical.missed + clock.physical.went_back > 0, 'the clock was set back')
   assert.equal(clock.tracked.missed + clock.tracked.went_back, 0)
@@ -78,6 +80,15 @@ test('after a failover that lost something tracked users are told so, and others
   assert.ok(['plain', 'sticky', 'window'].every(name => result[name].lost === 0 && result[name].missed > 0))
   const calm = names(readers_run(module, defaults, []))
   assert.equal(calm.tracked.lost, 0)
+})
+
+test('what was known of a server that started anew is not believed: the connection is asked', () => {
+  const calm = {...defaults, poll_ms: 1000, writes: 5, lag0_ms: 5, lag1_ms: 5, lag2_ms: 5}
+  for (let number = 0; number < 20; number++) {
+    const result = names(readers_run(module, {...calm, seed: below(1e6)}, read_faults_of('restart:1:3500:8000 restart:2:9500:12500 restart:3:14500:17500')))
+    assert.equal(result.tracked.violated, 0)
+    assert.ok(result.sticky.violated > 0)
+  }
 })
 
 test('columns add up to the sums', () => {
