@@ -166,6 +166,7 @@ static int hold_for(struct weir_limiter *limiter, const struct weir_charge *char
     uint64_t wait_ns;
     enum weir_hold hold;
     struct weir_time now = time ? *time : weir_time_read();
+    ret_grip->held = false;
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     do {

@@ -201,12 +201,14 @@ static void after_a_reload_a_word_says_which_override_applies(void **state)
     weir_remote_limit_drop(other);
 }
 
-/* An exception comes or goes while a window is open: what was used in it stays used, though the two may begin anew at
- * different times. */
-static void a_key_goes_on_under_an_exception_of_another_window(void **state)
+/* An exception comes or goes while a window is open, or a reload brings another one: what was used in it stays used,
+ * though the two may begin anew at different times. */
+static void a_key_goes_on_under_a_limit_of_another_window(void **state)
 {
     (void)state;
-    for (int days_first = 0; days_first < 2; days_first++) {
+    for (int n = 0; n < 4; n++) {
+        const bool days_first = n % 2 != 0, reloads = n / 2 != 0;
+        const uint64_t variant = reloads ? 0 : 7;
         struct net net = { .now_ns = 0 };
         const struct weir_remote_limit *limits[2];
         for (size_t i = 0; i < 2; i++) {
@@ -214,12 +216,15 @@ static void a_key_goes_on_under_an_exception_of_another_window(void **state)
                                                   .count = 10,
                                                   .period_ns = i == 0 ? DAY : 7 * DAY,
                                                   .calendar = i == 0 ? WEIR_CALENDAR_DAY : WEIR_CALENDAR_WEEK };
-            assert_int_equal(weir_remote_limit_create("shared", i == 0 ? 0 : 7, 0, &spec, &limits[i], NULL), 0);
+            assert_int_equal(weir_remote_limit_create("shared", i * variant, 0, &spec, &limits[i], NULL), 0);
         }
         const struct weir_remote_limit *first = limits[!days_first], *then = limits[days_first];
         net_init(&net, 1);
-        reload(&net, limits[0], limits[1]);
+        net.now_ns += 12 * DAY; /* a Tuesday: the days and the weeks have other numbers */
+        reload(&net, first, reloads ? NULL : then);
         assert_int_equal(take(&net, 0, first, 1, 6, net.now_ns), 6);
+        if (reloads)
+            reload(&net, then, NULL);
         assert_int_equal(take(&net, 0, then, 1, 1, net.now_ns), 1);
         assert_ptr_equal(hosted(&net, 0, 1)->limit->remote, then);
         net.now_ns += SECOND;
@@ -445,7 +450,7 @@ int main(void)
         cmocka_unit_test(keys_of_an_override_that_is_gone_are_the_limits),
         cmocka_unit_test(a_limit_stays_while_keys_count_by_it),
         cmocka_unit_test(after_a_reload_a_word_says_which_override_applies),
-        cmocka_unit_test(a_key_goes_on_under_an_exception_of_another_window),
+        cmocka_unit_test(a_key_goes_on_under_a_limit_of_another_window),
         cmocka_unit_test(a_word_is_not_counted_before_the_newest_definition_is_known),
         cmocka_unit_test(who_has_not_heard_of_a_reload_does_not_carry_a_key_back),
         cmocka_unit_test(a_key_whose_news_all_have_goes_first),

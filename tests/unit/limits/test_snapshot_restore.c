@@ -109,7 +109,7 @@ static int restore_forged(size_t memory, struct weir_limiter **ret_limiter, stru
 /* Restores it if it can be opened; then the limiter must be fit for use. */
 static int restore_and_use(void)
 {
-    struct weir_snapshot_stats stats;
+    struct weir_snapshot_stats stats = { 0 };
     struct weir_fault fault;
     struct fixture f;
     const int error = restore_forged(256 << 10, &f.limiter, &stats, &fault);
@@ -317,7 +317,7 @@ static void an_entry_that_fits_no_limit_spoils_the_file(void **state)
         const struct forged_entry entries[] = {
             entries_of[i].entry, { .entry = { .number = WEIR_RAW_FIRST, .hash = UINT64_MAX >> 1, .fresh_at = 1 } }
         };
-        struct weir_snapshot_stats stats;
+        struct weir_snapshot_stats stats = { 0 };
         struct weir_limiter *limiter;
         struct weir_fault fault = { 0 };
         forge_head();
@@ -361,7 +361,7 @@ static struct forged_entry entry_of_k(const struct fixture *f)
 static uint64_t left_of(const struct weir_limit_def *def, const struct forged_entry *entries, size_t count,
                         uint64_t *ret_memory)
 {
-    struct weir_snapshot_stats stats;
+    struct weir_snapshot_stats stats = { 0 };
     struct weir_limiter_stats counts;
     struct fixture f;
     forge_head();
@@ -412,7 +412,7 @@ static void a_limit_that_cannot_be_defined_is_named(void **state)
     struct weir_limit_def defs[] = { { "a", "", limit_of(WEIR_TOKEN_BUCKET, 9, HOUR, 0) },
                                      { "b", "", limit_of(WEIR_TOKEN_BUCKET, 9, 0, 0) } };
     for (int told = 0; told < 3; told++) {
-        struct weir_snapshot_stats stats;
+        struct weir_snapshot_stats stats = { 0 };
         struct weir_limiter *limiter;
         struct weir_fault fault = { 0 };
         defs[1].name = told == 1 ? "a" : "b";
@@ -439,7 +439,7 @@ static void a_restart_gives_no_part_of_a_tick(void **state)
     const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1, 365 * DAY, 10);
     for (uint64_t part = 0; part <= 64; part++) {
         struct fixture a = fixture_create(&spec, 1);
-        struct weir_snapshot_stats stats;
+        struct weir_snapshot_stats stats = { 0 };
         struct weir_moment then = moment_at(64 * T0), now = moment_at(64 * T0 + HOUR * 64 + part);
         const uint64_t wait_ns = (ask(&a, 10, then.now_ns), peek(&a, 10, then.now_ns).retry_after_ns);
         (void)save(&a, &then);
