@@ -103,9 +103,10 @@ const struct weir_lab weir_lab_tenants = {
         "its limit.",
     .shows_not =
         "How much a Redis of yours can answer. With real servers everything runs on one machine, so that decisions "
-        "a second say how the ways compare there and nothing else; while Redis has nothing else to do they differ "
-        "little. What keeps it busy are scripts of somebody else's, behind one of which each ask waits; a limit "
-        "on its processor time would be felt alike. What leased costs, that one node lacks what the other holds, "
-        "is not seen where all nodes are asked alike.",
+        "a second say how the ways compare there and nothing else. What keeps Redis busy are scripts of somebody "
+        "else's, behind one of which each ask waits; a limit on its processor time would be felt alike. Servers "
+        "ask more often for leased than the simulator shows, whose leased is core/share without what a server "
+        "does around it; so does whoever is over the limit. That one node lacks what the other holds, which is "
+        "the price, is not seen where all nodes are asked alike.",
     .run = run,
 };

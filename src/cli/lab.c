@@ -24,11 +24,16 @@ static const char help[] =
     "  --json         the same as one JSON object: series of points, and named numbers with their units\n"
     "  --record FILE  the same object into a file, beside what is printed\n"
     "\n"
-    "Exit code: 0 done, 2 wrong arguments, or what the experiment needs is missing.\n"
+    "What a question needs besides weir (redis-server, postgres) is listed with it, and started for as long as the\n"
+    "experiment lasts: on free ports of the loopback, with files in a folder of its own under $TMPDIR.\n"
+    "\n"
+    "Exit code: 0 done, 2 wrong arguments, what the experiment needs is missing, or it was ended.\n"
     "\n"
     "Examples:\n"
     "  weir lab\n"
     "  weir lab 4\n"
+    "  weir lab 1 --record pauses.json\n"
+    "  weir lab 2 --sim --seed 7\n"
     "  weir lab 6 --json | jq '.numbers[] | select(.name | endswith(\"passed\"))'\n";
 
 struct flags {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Question 10 with a redis-server and two `weir serve` before it. A process at each node asks for the tenants in turn,
- * one request after the other; three limits that differ in their sharing are asked one after the other, first with the
- * Redis for themselves, then while scripts of others keep it busy. What is counted lies in memory that all share. In
- * virtual time it is sim/lab/tenants.c. */
+ * as often as in virtual time or, where answers take longer, one request after the other; three limits that differ in
+ * their sharing are asked one after the other, first with the Redis for themselves, then while scripts of others keep
+ * it busy. What is counted lies in memory that all share. In virtual time it is sim/lab/tenants.c. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 
 #define NODES 2
 #define SMALL 100         /* tenants */
-#define RUN_MS 2000       /* of each way */
+#define RUN_MS 5000       /* of each way */
+#define EVERY_NS 500000   /* a request at each node */
 #define SAMPLE_MS 50      /* of a series */
 #define BUCKET_NS 20000   /* of a histogram */
 #define BUCKETS 5000      /* the last one has all that took longer than 100 ms */
@@ -41,7 +42,7 @@ struct tally {
 struct asking {
     const struct way *way;
     uint16_t port;
-    uint64_t end_ns;
+    uint64_t begin_ns, end_ns;
     struct tally *tally;
 };
 
@@ -73,8 +74,11 @@ static int ask_for_all(void *context)
     struct weir_lab_client client;
     if (!weir_lab_client_open(&nobody, asking->port, &client))
         return 1;
-    for (unsigned turn = 0; weir_lab_now_ns() < asking->end_ns; turn++) {
+    uint64_t now_ns;
+    for (unsigned turn = 0; (now_ns = weir_lab_now_ns()) < asking->end_ns; turn++) {
+        uint64_t due_ns = asking->begin_ns + turn * (uint64_t)EVERY_NS;
         char tenant[16];
+        weir_lab_sleep_ns(due_ns > now_ns ? due_ns - now_ns : 0);
         (void)snprintf(tenant, sizeof(tenant), "t%u", turn / 2 % SMALL);
         if (!ask(asking, &client, turn % 2 ? tenant : "large"))
             return 1;
@@ -162,7 +166,7 @@ static bool way_run(struct weir_lab_stand *stand, const struct way *way, const c
     struct load before = load_of(redis), after;
     uint64_t begin_ns = weir_lab_now_ns(), end_ns = begin_ns + RUN_MS * WEIR_NS_PER_MS, now_ns;
     for (int i = 0; i < NODES; i++) {
-        struct asking asking = { way, ports[i], end_ns, tally };
+        struct asking asking = { way, ports[i], begin_ns, end_ns, tally };
         pids[i] = weir_lab_fork(stand, ask_for_all, &asking);
         if (pids[i] == 0)
             return false;
@@ -251,6 +255,7 @@ bool weir_lab_tenants_real(struct weir_lab_stand *stand)
     char weir[PATH_MAX], config[WEIR_LAB_PATH_SIZE + 16];
     uint16_t ports[NODES];
     stand->report.x = "s";
+    weir_lab_number(&stand->report, NODES * 1e9 / EVERY_NS, "a second", "requests that there are");
     stand->report.y = "decisions";
     (void)snprintf(config, sizeof(config), "%s/weir.yaml", stand->folder);
     if (!weir_lab_weir_find(weir))

@@ -19,10 +19,11 @@ from redis_server import wait_for
 from weir_server import BUILD, ROOT
 
 SCRIPT = ROOT / 'scripts/labs'
+TIMEOUT_S = 200  # after 120 s an experiment is ended
 
 
 def lab(*arguments, **options):
-    return subprocess.run([str(BUILD / 'weir'), 'lab', *map(str, arguments)], capture_output=True, text=True, timeout=120,
+    return subprocess.run([str(BUILD / 'weir'), 'lab', *map(str, arguments)], capture_output=True, text=True, timeout=TIMEOUT_S,
                           check=False, **options)
 
 
@@ -191,8 +192,8 @@ class Real(unittest.TestCase):
         self.assertEqual(len(ways), 3)
         asks = [real[f'{way}: asks of Redis per 100 decisions'] for way in ways]
         self.assertAlmostEqual(asks[0], 100, delta=2)
-        # How many asks go away depends on how fast decisions come; that they do, does not.
-        self.assertTrue(50 <= asks[1] < 95 and asks[2] < asks[1], asks)
+        # On a machine that is busy fewer decisions share an ask.
+        self.assertTrue(50 <= asks[1] < 95 and asks[2] < 85 and asks[2] < asks[1], asks)
         for way in ways:
             self.assertLessEqual(real[f'{way}: the large one had'], real[f'{way}: the large one may have'])
             self.assertGreaterEqual(real[f'{way}: the large one had'], 100)
