@@ -2,8 +2,8 @@
  *
  * Question 10 with a redis-server and two `weir serve` before it. A process at each node asks for the tenants in turn,
  * as often as in virtual time or, where answers take longer, one request after the other; three limits that differ in
- * their sharing are asked one after the other, first with the Redis for themselves, then while scripts of others keep it
- * busy. What is counted lies in memory that all share. In virtual time it is sim/lab/tenants.c. */
+ * their sharing are asked one after the other, first with the Redis for themselves, then while scripts of others keep
+ * it busy. What is counted lies in memory that all share. In virtual time it is sim/lab/tenants.c. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -96,13 +96,14 @@ class Install(unittest.TestCase):
         self.assertIn('0.', run(programs[0], 'version'))
 
     def test_programs_beside(self):
-        """`weir sim` and `weir reads` are programs of their own, found from where weir is, however it is called."""
+        """`weir sim`, `weir lab` and `weir reads` are programs of their own, found from where weir is, however it is called."""
         weir = self.installed.find('bin/weir')
         link = self.installed.root / 'linked'
         link.symlink_to(weir)
         for called in (weir, link, os.path.relpath(weir)):
             self.assertIn('Usage: weir sim', run(called, 'sim', '--help'))
             self.assertIn('weir reads check', run(called, 'reads', '--help'))
+            self.assertIn('Usage: weir lab', run(called, 'lab', '--help'))
             self.assertIn('Usage: weir replay', run(called, 'replay', '--help'))
         done = subprocess.run(['other', 'sim', '--nope'], executable=weir, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
