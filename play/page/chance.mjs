@@ -8,9 +8,9 @@ export function chance_from(seed) {
   return () => {
     state = (state + 0x9e3779b9) >>> 0
     let z = state
-    z = Math.imul(z ^ z >>> 16, 0x21f0aaad)
-    z = Math.imul(z ^ z >>> 15, 0x735a2d97)
-    return (z ^ z >>> 15) >>> 0
+    z = Math.imul(z ^ (z >>> 16), 0x21f0aaad)
+    z = Math.imul(z ^ (z >>> 15), 0x735a2d97)
+    return (z ^ (z >>> 15)) >>> 0
   }
 }
 
@@ -19,12 +19,12 @@ export function chance_from(seed) {
 export function exponential(chance) {
   for (let whole = 0; ; whole++) {
     const first = chance()
-    let last = first, length = 1
+    let last = first,
+      length = 1
     for (let next = chance(); next < last; next = chance()) {
       last = next
       length++
     }
-    if (length % 2 === 1)
-      return whole + first / 4294967296
+    if (length % 2 === 1) return whole + first / 4294967296
   }
 }

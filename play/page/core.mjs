@@ -32,10 +32,8 @@ export async function core_of(bytes) {
 // Beside the page, or inside it, where it was made one file.
 export async function load_core() {
   const inside = document.getElementById('module')
-  if (inside)
-    return core_of(Uint8Array.from(atob(inside.textContent), letter => letter.charCodeAt(0)))
+  if (inside) return core_of(Uint8Array.from(atob(inside.textContent), letter => letter.charCodeAt(0)))
   const answer = await fetch('play.wasm', {credentials: 'omit'})
-  if (!answer.ok)
-    throw new Error(`play.wasm: ${answer.status} ${answer.statusText}`)
+  if (!answer.ok) throw new Error(`play.wasm: ${answer.status} ${answer.statusText}`)
   return core_of(await answer.arrayBuffer())
 }

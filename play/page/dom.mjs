@@ -4,10 +4,10 @@
 export const element = id => document.getElementById(id)
 
 export function make(name, attributes = {}, ...inside) {
-  const made = name.startsWith('svg:') ? document.createElementNS('http://www.w3.org/2000/svg', name.slice(4))
-                                       : document.createElement(name)
-  for (const [key, value] of Object.entries(attributes))
-    made.setAttribute(key, value)
+  const made = name.startsWith('svg:')
+    ? document.createElementNS('http://www.w3.org/2000/svg', name.slice(4))
+    : document.createElement(name)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
   made.append(...inside)
   return made
 }
@@ -15,21 +15,33 @@ export function make(name, attributes = {}, ...inside) {
 export const whole = value => Math.round(value).toLocaleString('en')
 
 export function span_text(ns) {
-  if (ns === Infinity)
-    return 'never'
-  if (ns === 0)
-    return '0'
+  if (ns === Infinity) return 'never'
+  if (ns === 0) return '0'
   const [part, unit] = ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'µs'] : [1, 'ns']
   return `${Number((ns / part).toPrecision(ns >= 1e12 ? 6 : 4)).toLocaleString('en', {maximumFractionDigits: 3})} ${unit}`
 }
 
 // columns: titles; a number's begins with '#'. lines: lists of values; the first of each names its row.
 export function table(target, caption, columns, lines) {
-  const number = columns.map(title => title.startsWith('#') ? 'n' : '')
-  const head = make('tr', {}, ...columns.map((title, i) => make('th', {scope: 'col', class: number[i]}, title.replace(/^#/, ''))))
-  const rows = lines.map(line => make('tr', {}, ...line.map((value, i) =>
-    make(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row', class: number[i]} : {class: number[i]},
-         value instanceof Node ? value : String(value)))))
+  const number = columns.map(title => (title.startsWith('#') ? 'n' : ''))
+  const head = make(
+    'tr',
+    {},
+    ...columns.map((title, i) => make('th', {scope: 'col', class: number[i]}, title.replace(/^#/, '')))
+  )
+  const rows = lines.map(line =>
+    make(
+      'tr',
+      {},
+      ...line.map((value, i) =>
+        make(
+          i === 0 ? 'th' : 'td',
+          i === 0 ? {scope: 'row', class: number[i]} : {class: number[i]},
+          value instanceof Node ? value : String(value)
+        )
+      )
+    )
+  )
   target.replaceChildren(make('caption', {}, caption), make('thead', {}, head), make('tbody', {}, ...rows))
 }
 
@@ -45,15 +57,11 @@ export function wish_of(fields, said) {
 }
 
 function sane(field, value) {
-  if (field.kind === 'check')
-    return value === true || value === '1'
-  if (field.kind === 'choice')
-    return field.choices.some(([name]) => name === value) ? value : field.value
-  if (field.kind === 'text' || field.kind === 'lines')
-    return String(value)
+  if (field.kind === 'check') return value === true || value === '1'
+  if (field.kind === 'choice') return field.choices.some(([name]) => name === value) ? value : field.value
+  if (field.kind === 'text' || field.kind === 'lines') return String(value)
   const number = Number(value)
-  if (!Number.isFinite(number) || value === '')
-    return field.value
+  if (!Number.isFinite(number) || value === '') return field.value
   const bound = Math.min(field.max, Math.max(field.min, number))
   return field.step && Number.isInteger(field.step) ? Math.round(bound) : bound
 }
@@ -63,7 +71,10 @@ export function parts_of(fields, wish) {
   const parts = new URLSearchParams()
   for (const field of fields) {
     if (wish[field.name] !== field.value && field.share !== false)
-      parts.set(field.name, wish[field.name] === true ? '1' : wish[field.name] === false ? '0' : String(wish[field.name]))
+      parts.set(
+        field.name,
+        wish[field.name] === true ? '1' : wish[field.name] === false ? '0' : String(wish[field.name])
+      )
   }
   return parts
 }
@@ -74,16 +85,19 @@ function control_of(field, value) {
     control.value = value
     return control
   }
-  const control = field.kind === 'lines' ? make('textarea', {rows: '6', spellcheck: 'false'})
-    : make('input', {type: field.kind === 'check' ? 'checkbox' : field.kind})
+  const control =
+    field.kind === 'lines'
+      ? make('textarea', {rows: '6', spellcheck: 'false'})
+      : make('input', {type: field.kind === 'check' ? 'checkbox' : field.kind})
   for (const name of ['min', 'max', 'step', 'placeholder']) {
     if (field[name] !== undefined)
-      control.setAttribute(name, field.kind === 'number' && name === 'step' && !Number.isInteger(field.step) ? 'any' : field[name])
+      control.setAttribute(
+        name,
+        field.kind === 'number' && name === 'step' && !Number.isInteger(field.step) ? 'any' : field[name]
+      )
   }
-  if (field.kind === 'check')
-    control.checked = value
-  else
-    control.value = value
+  if (field.kind === 'check') control.checked = value
+  else control.value = value
   return control
 }
 
@@ -91,10 +105,10 @@ function control_of(field, value) {
 // controls to another wish.
 export function form(target, fields, wish, changed) {
   const parts = fields.map(field => {
-    const control = control_of(field, wish[field.name]), shown = make('output', {})
+    const control = control_of(field, wish[field.name]),
+      shown = make('output', {})
     const label = make('label', {class: `field ${field.kind}`}, make('span', {}, field.label), control)
-    if (field.kind === 'range')
-      label.append(shown)
+    if (field.kind === 'range') label.append(shown)
     return {field, control, label, shown}
   })
   const settle = () => {
@@ -110,17 +124,17 @@ export function form(target, fields, wish, changed) {
       changed(wish)
     })
     if (field.kind === 'number')
-      control.addEventListener('change', () => { control.value = wish[field.name] })
+      control.addEventListener('change', () => {
+        control.value = wish[field.name]
+      })
   }
   target.replaceChildren(...parts.map(({label}) => label))
   settle()
   return other => {
     Object.assign(wish, other)
     for (const {field, control} of parts) {
-      if (field.kind === 'check')
-        control.checked = wish[field.name]
-      else
-        control.value = wish[field.name]
+      if (field.kind === 'check') control.checked = wish[field.name]
+      else control.value = wish[field.name]
     }
     settle()
   }
@@ -136,11 +150,11 @@ export function address() {
 // Soon: browsers do not let a page do it as often as a slider moves. Not where another demo has been gone to meanwhile.
 let address_timer = 0
 export function show_address(demo, parts) {
-  const text = parts.toString(), wanted = `#${demo}${text ? '?' + text : ''}`
+  const text = parts.toString(),
+    wanted = `#${demo}${text ? '?' + text : ''}`
   clearTimeout(address_timer)
   address_timer = setTimeout(() => {
-    if (location.hash !== wanted && ['', demo].includes(address().demo))
-      history.replaceState(null, '', wanted)
+    if (location.hash !== wanted && ['', demo].includes(address().demo)) history.replaceState(null, '', wanted)
   }, 200)
 }
 

@@ -9,16 +9,55 @@ const NOT_NOW = 1
 const WORLD = ['now_ns', 'value', 'acknowledged', 'lost', 'mark', 'holder', 'lease_ns']
 const OF_CLIENT = ['token', 'paused', 'shown', 'installed', 'looked', 'left_ns', 'adds']
 
-// Steps: [client, act], or ['', seconds] for time. `first` and `second` are install and read, in the order of the option.
+// Steps: [client, act], or ['', seconds] for time. `first` and `second` are install and read, in the order
+// of the option.
 const WAITED = ['', LEASE_S + 1]
-const both = (client, first, second) => [[client, 'acquire'], [client, first], [client, second], [client, 'look']]
+const both = (client, first, second) => [
+  [client, 'acquire'],
+  [client, first],
+  [client, second],
+  [client, 'look']
+]
 export const STORIES = {
-  after: {title: 'A wakes up after B has written',
-          steps: (first, second) => [...both('A', first, second), ['A', 'pause'], WAITED, ...both('B', first, second), ['B', 'write'], ['A', 'wake'], ['A', 'write']]},
-  between: {title: 'A wakes up in the middle of B’s preparations',
-            steps: (first, second) => [...both('A', first, second), ['A', 'pause'], WAITED, ['B', 'acquire'], ['B', first], ['A', 'wake'], ['A', 'write'], ['B', second], ['B', 'look'], ['B', 'write']]},
-  careful: {title: 'A looks again when it wakes up',
-            steps: (first, second) => [...both('A', first, second), ['A', 'pause'], WAITED, ...both('B', first, second), ['B', 'write'], ['A', 'wake'], ['A', 'look']]},
+  after: {
+    title: 'A wakes up after B has written',
+    steps: (first, second) => [
+      ...both('A', first, second),
+      ['A', 'pause'],
+      WAITED,
+      ...both('B', first, second),
+      ['B', 'write'],
+      ['A', 'wake'],
+      ['A', 'write']
+    ]
+  },
+  between: {
+    title: 'A wakes up in the middle of B’s preparations',
+    steps: (first, second) => [
+      ...both('A', first, second),
+      ['A', 'pause'],
+      WAITED,
+      ['B', 'acquire'],
+      ['B', first],
+      ['A', 'wake'],
+      ['A', 'write'],
+      ['B', second],
+      ['B', 'look'],
+      ['B', 'write']
+    ]
+  },
+  careful: {
+    title: 'A looks again when it wakes up',
+    steps: (first, second) => [
+      ...both('A', first, second),
+      ['A', 'pause'],
+      WAITED,
+      ...both('B', first, second),
+      ['B', 'write'],
+      ['A', 'wake'],
+      ['A', 'look']
+    ]
+  }
 }
 
 export class Holder {
@@ -48,17 +87,32 @@ export class Holder {
 
   // What came of it: 0, an error's number, or null where it is no step of that client now.
   act(number, act) {
-    const before = this.client(number), result = this.core.calls.play_lock_do(number, ACTS.indexOf(act))
-    if (result === NOT_NOW)
-      return null
-    this.log.push({at_ns: this.world().now_ns, who: CLIENTS[number], act, result, text: result === 0 ? '' : this.core.text(this.core.calls.play_error(result)),
-                   before, after: this.client(number), world: this.world()})
+    const before = this.client(number),
+      result = this.core.calls.play_lock_do(number, ACTS.indexOf(act))
+    if (result === NOT_NOW) return null
+    this.log.push({
+      at_ns: this.world().now_ns,
+      who: CLIENTS[number],
+      act,
+      result,
+      text: result === 0 ? '' : this.core.text(this.core.calls.play_error(result)),
+      before,
+      after: this.client(number),
+      world: this.world()
+    })
     return result
   }
 
   wait(seconds) {
     this.core.calls.play_lock_wait(seconds * 1e9)
-    this.log.push({at_ns: this.world().now_ns, who: '', act: `${seconds} s go by`, result: 0, text: '', world: this.world()})
+    this.log.push({
+      at_ns: this.world().now_ns,
+      who: '',
+      act: `${seconds} s go by`,
+      result: 0,
+      text: '',
+      world: this.world()
+    })
   }
 
   // The story's next step. One that cannot be taken, for the visitor went another way, is passed over.
@@ -69,8 +123,7 @@ export class Holder {
         this.wait(what)
         return true
       }
-      if (this.act(CLIENTS.indexOf(who), what) !== null)
-        return true
+      if (this.act(CLIENTS.indexOf(who), what) !== null) return true
     }
     return false
   }

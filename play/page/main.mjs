@@ -11,18 +11,18 @@ const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo, rea
 const begun = {}
 
 function show_demo(core) {
-  const {demo, parts} = address(), name = demo in DEMOS ? demo : 'algorithms'
+  const {demo, parts} = address(),
+    name = demo in DEMOS ? demo : 'algorithms'
   for (const other of Object.keys(DEMOS)) {
     element(`demo-${other}`).hidden = other !== name
     const link = document.querySelector(`nav a[href="#${other}"]`)
-    if (other === name)
-      link.setAttribute('aria-current', 'page')
-    else
-      link.removeAttribute('aria-current')
+    if (other === name) link.setAttribute('aria-current', 'page')
+    else link.removeAttribute('aria-current')
   }
   if (!begun[name]) {
     begun[name] = new DEMOS[name](core, parts)
-  } else if (parts.size > 0) { // another address was opened here
+  } else if (parts.size > 0) {
+    // another address was opened here
     location.reload()
   } else {
     begun[name].draw()
@@ -33,7 +33,9 @@ function show_demo(core) {
 async function begin() {
   try {
     const core = await load_core()
-    element('from').textContent = `All numbers here come from core/ and sim/ of weir ${core.text(core.calls.play_version())}, compiled to WebAssembly, in this page. No server is asked.`
+    element('from').textContent =
+      `All numbers here come from core/ and sim/ of weir ${core.text(core.calls.play_version())}, ` +
+      'compiled to WebAssembly, in this page. No server is asked.'
     show_demo(core)
     window.addEventListener('hashchange', () => show_demo(core))
     window.addEventListener('resize', () => Object.values(begun).forEach(demo => demo.draw()))

@@ -154,6 +154,8 @@ class Algorithms(Case):
         self.browser.until('document.getElementById("lanes-wrong").textContent.includes("1 lines")')
         self.assertEqual(table(self.browser, 'sums')[0][1], '2')
         self.assertEqual(self.browser.run('document.querySelectorAll("img").length'), 0)
+        self.browser.until('location.hash.includes("log=0%0A1")')
+        self.assertNotIn('img', self.browser.run('location.hash'), 'of a log its times are shared')
 
     def test_what_is_no_limit_is_told(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')

@@ -15,8 +15,10 @@ import {wish_of} from '../../play/page/dom.mjs'
 import {CLUSTER, faults_of, faults_text} from '../../play/page/nodes.mjs'
 
 const [sim, weir] = process.argv.slice(3)
-const chance = chance_from(seed), below = bound => Math.floor(chance() / 4294967296 * bound)
-const module = core(), modes = modes_of(module)
+const chance = chance_from(seed),
+  below = bound => Math.floor((chance() / 4294967296) * bound)
+const module = core(),
+  modes = modes_of(module)
 const folder = mkdtempSync(join(tmpdir(), 'weir-play-'))
 const defaults = wish_of(CLUSTER, {})
 const KINDS = ['partition', 'crash', 'pause', 'engine-pause', 'lose', 'step', 'drop', 'duplicate']
@@ -27,14 +29,36 @@ function written(plan, names) {
   return path
 }
 
-const natively = (plan, names) => Object.fromEntries(execFileSync(sim, [written(plan, names)], {encoding: 'utf-8'}).trim().split('\n').map(line => [line.split(' ')[0], line.slice(line.indexOf(' ') + 1)]))
+const natively = (plan, names) =>
+  Object.fromEntries(
+    execFileSync(sim, [written(plan, names)], {encoding: 'utf-8'})
+      .trim()
+      .split('\n')
+      .map(line => [line.split(' ')[0], line.slice(line.indexOf(' ') + 1)])
+  )
 
 function drawn_plan() {
-  const wish = {...defaults, nodes: 1 + below(8), rate: 1 + below(100), algorithm: ['token_bucket', 'fixed_window', 'sliding_counter'][below(3)], count: 20 + below(1000),
-                period: 1 + below(60), burst: below(2) ? 0 : 1 + below(500), slack: 1 + below(30), interval: 10 + below(1000), latency_min: below(20), latency_max: 20 + below(100),
-                loss: below(3), skew: below(500), drift: below(200), seed: below(1e9), duration: 3 + below(6)}
+  const wish = {
+    ...defaults,
+    nodes: 1 + below(8),
+    rate: 1 + below(100),
+    algorithm: ['token_bucket', 'fixed_window', 'sliding_counter'][below(3)],
+    count: 20 + below(1000),
+    period: 1 + below(60),
+    burst: below(2) ? 0 : 1 + below(500),
+    slack: 1 + below(30),
+    interval: 10 + below(1000),
+    latency_min: below(20),
+    latency_max: 20 + below(100),
+    loss: below(3),
+    skew: below(500),
+    drift: below(200),
+    seed: below(1e9),
+    duration: 3 + below(6)
+  }
   const faults = Array.from({length: below(6)}, () => {
-    const from = below(2000) / 1000, kind = KINDS[below(KINDS.length)]
+    const from = below(2000) / 1000,
+      kind = KINDS[below(KINDS.length)]
     return `${kind}:${1 + below(2 ** wish.nodes - 1)}:${from}:${from + below(2000) / 1000 + 0.001}`
   })
   return plan_of(wish, faults_of(faults.join(' ')))
@@ -66,9 +90,19 @@ test('weir sim prints the sums that the page shows', () => {
   const plan = plan_of({...defaults, loss: 1}, faults_of('partition:2:2:6 crash:4:3:4'))
   const printed = execFileSync(weir, ['sim', written(plan, ['batched', 'naive-cache'])], {encoding: 'utf-8'})
   for (const name of ['batched', 'naive-cache']) {
-    const run = run_of(module, plan, modes.indexOf(name)), {sums} = run
-    const [asked, admitted, , , bound, engine] = printed.split('\n').find(line => line.startsWith(name)).slice(36).trim().split(/\s+/)
-    assert.deepEqual([Number(asked), Number(admitted), Number(engine)], [sums.admitted + sums.refused + sums.dropped, sums.units, sums.to_engine], printed)
+    const run = run_of(module, plan, modes.indexOf(name)),
+      {sums} = run
+    const [asked, admitted, , , bound, engine] = printed
+      .split('\n')
+      .find(line => line.startsWith(name))
+      .slice(36)
+      .trim()
+      .split(/\s+/)
+    assert.deepEqual(
+      [Number(asked), Number(admitted), Number(engine)],
+      [sums.admitted + sums.refused + sums.dropped, sums.units, sums.to_engine],
+      printed
+    )
     assert.equal(bound === 'none', sums.stated < 0)
   }
 })
@@ -97,17 +131,25 @@ test('ours keep the stated bound, and a naive way does not keep the limit', () =
 })
 
 test('up to the time at which a link is cut, the run is the one without the cut', () => {
-  const before = run_of(module, plan_of(defaults, []), 2), cut = run_of(module, plan_of(defaults, faults_of('partition:1:5:10')), 2)
+  const before = run_of(module, plan_of(defaults, []), 2),
+    cut = run_of(module, plan_of(defaults, faults_of('partition:1:5:10')), 2)
   assert.deepEqual(cut.units.slice(0, SPANS / 2), before.units.slice(0, SPANS / 2))
   assert.notEqual(cut.digest, before.digest)
   // Whoever is cut off admits its slack, and no more.
   const alone = cut.nodes[0].until[SPANS - 1] - cut.nodes[0].until[SPANS / 2 - 1]
-  assert.ok(alone <= before.nodes[0].until[SPANS - 1] - before.nodes[0].until[SPANS / 2 - 1] + defaults.slack, String(alone))
+  assert.ok(
+    alone <= before.nodes[0].until[SPANS - 1] - before.nodes[0].until[SPANS / 2 - 1] + defaults.slack,
+    String(alone)
+  )
 })
 
 test('who is cut off hears nobody, with an engine or without one', () => {
-  for (const [mode, name] of [[2, 'batched'], [4, 'gossip']]) {
-    const whole = {...defaults, nodes: 2, count: 2000, slack: 1000}, cut = run_of(module, plan_of(whole, faults_of('partition:1:0:10')), mode)
+  for (const [mode, name] of [
+    [2, 'batched'],
+    [4, 'gossip']
+  ]) {
+    const whole = {...defaults, nodes: 2, count: 2000, slack: 1000},
+      cut = run_of(module, plan_of(whole, faults_of('partition:1:0:10')), mode)
     assert.equal(cut.name, name)
     assert.ok(cut.sums.lost > 0, name)
     assert.equal(cut.sums.lost === cut.sums.messages, name === 'gossip', 'two nodes, and no third')

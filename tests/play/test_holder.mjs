@@ -10,18 +10,22 @@ import {chance_from} from '../../play/page/chance.mjs'
 import {ACTS, CLIENTS, Holder, LEASE_S, STORIES} from '../../play/page/holder.mjs'
 
 const hands = process.argv[3]
-const chance = chance_from(seed), below = bound => Math.floor(chance() / 4294967296 * bound)
-const module = core(), {calls} = module
-const EHELD = -15, ELOST = -16, EFENCED = -17, ENOTINSTALLED = -18
-const WORLDS = 7, OF_CLIENTS = 7
+const chance = chance_from(seed),
+  below = bound => Math.floor((chance() / 4294967296) * bound)
+const module = core(),
+  {calls} = module
+const EHELD = -15,
+  ELOST = -16,
+  EFENCED = -17,
+  ENOTINSTALLED = -18
+const WORLDS = 7,
+  OF_CLIENTS = 7
 
 function numbers(result) {
   const all = [result]
-  for (let what = 0; what < WORLDS; what++)
-    all.push(calls.play_lock_world(what))
+  for (let what = 0; what < WORLDS; what++) all.push(calls.play_lock_world(what))
   CLIENTS.forEach((_, client) => {
-    for (let what = 0; what < OF_CLIENTS; what++)
-      all.push(calls.play_lock_client(client, what))
+    for (let what = 0; what < OF_CLIENTS; what++) all.push(calls.play_lock_client(client, what))
     ACTS.forEach((_, act) => all.push(calls.play_lock_may(client, act)))
   })
   return all.map(Number)
@@ -30,7 +34,8 @@ function numbers(result) {
 // A run at random of one kind; mostly a client's next step, and of one client for a while. Answers lines for hands, and
 // what came.
 function wander(checked, late, steps) {
-  const lines = [`lock ${checked} ${late} ${LEASE_S * 1e9}`], came = []
+  const lines = [`lock ${checked} ${late} ${LEASE_S * 1e9}`],
+    came = []
   calls.play_lock_begin(checked, late, LEASE_S * 1e9)
   for (let i = 0, client = 0; i < steps; i++) {
     if (below(8) === 0) {
@@ -41,8 +46,10 @@ function wander(checked, late, steps) {
       continue
     }
     client = below(5) ? client : below(3)
-    const possible = ACTS.map((_, act) => act).filter(act => calls.play_lock_may(client, act)), forward = possible.filter(act => act < 5 || below(6) === 0)
-    const among = forward.length > 0 ? forward : possible, act = below(20) ? among[below(among.length)] : below(ACTS.length)
+    const possible = ACTS.map((_, act) => act).filter(act => calls.play_lock_may(client, act)),
+      forward = possible.filter(act => act < 5 || below(6) === 0)
+    const among = forward.length > 0 ? forward : possible,
+      act = below(20) ? among[below(among.length)] : below(ACTS.length)
     lines.push(`do ${client} ${act}`)
     came.push(numbers(calls.play_lock_do(client, act)))
   }
@@ -50,13 +57,16 @@ function wander(checked, late, steps) {
 }
 
 test('100,000 steps at random are those of the native code', () => {
-  const lines = [], came = []
+  const lines = [],
+    came = []
   for (let number = 0; number < 1000; number++) {
-    const run = wander(number & 1, number >> 1 & 1, 100)
+    const run = wander(number & 1, (number >> 1) & 1, 100)
     lines.push(...run.lines)
     came.push(...run.came)
   }
-  const answers = execFileSync(hands, {input: lines.join('\n') + '\n', encoding: 'utf-8', maxBuffer: 1 << 28}).trim().split('\n')
+  const answers = execFileSync(hands, {input: lines.join('\n') + '\n', encoding: 'utf-8', maxBuffer: 1 << 28})
+    .trim()
+    .split('\n')
   assert.equal(answers.length, came.length)
   came.forEach((all, i) => assert.deepEqual(answers[i].split(' ').map(Number), all, `step ${i}`))
   const results = new Set(came.map(all => all[0]))
@@ -70,31 +80,36 @@ function* between(a, b) {
     yield [...a, ...b]
     return
   }
-  for (const rest of between(a.slice(1), b))
-    yield [a[0], ...rest]
-  for (const rest of between(a, b.slice(1)))
-    yield [b[0], ...rest]
+  for (const rest of between(a.slice(1), b)) yield [a[0], ...rest]
+  for (const rest of between(a, b.slice(1))) yield [b[0], ...rest]
 }
 
 function lost(checked, late, steps, pause) {
   calls.play_lock_begin(checked, late, LEASE_S * 1e9)
   steps.forEach(([client, act], i) => {
     calls.play_lock_do(client, ACTS.indexOf(act))
-    if (i === pause)
-      calls.play_lock_wait((LEASE_S + 1) * 1e9)
+    if (i === pause) calls.play_lock_wait((LEASE_S + 1) * 1e9)
   })
   return calls.play_lock_world(3) !== 0
 }
 
 test('with the check, and installed before the read, nothing is lost, whoever is paused when; else something is', () => {
-  for (const [checked, late, loses] of [[1, 0, false], [1, 1, true], [0, 0, true], [0, 1, true]]) {
-    const program = client => ['acquire', ...(late ? ['read', 'install'] : ['install', 'read']), 'look', 'write'].map(act => [client, act])
-    let runs = 0, losses = 0
+  for (const [checked, late, loses] of [
+    [1, 0, false],
+    [1, 1, true],
+    [0, 0, true],
+    [0, 1, true]
+  ]) {
+    const program = client =>
+      ['acquire', ...(late ? ['read', 'install'] : ['install', 'read']), 'look', 'write'].map(act => [client, act])
+    let runs = 0,
+      losses = 0
     for (const steps of between(program(0), program(1))) {
-      for (let pause = 0; pause < steps.length; pause++, runs++)
-        losses += lost(checked, late, steps, pause)
+      for (let pause = 0; pause < steps.length; pause++, runs++) losses += lost(checked, late, steps, pause)
     }
-    console.log(`${checked ? 'with' : 'without'} the check, ${late ? 'read' : 'installed'} first: ${losses} of ${runs} runs lose something`)
+    console.log(
+      `${checked ? 'with' : 'without'} the check, ${late ? 'read' : 'installed'} first: ${losses} of ${runs} runs lose something`
+    )
     assert.equal(losses > 0, loses)
   }
 })
@@ -127,7 +142,10 @@ test('each step of a story is taken', () => {
 })
 
 test('a client that must install first cannot read before, one that reads first cannot install before', () => {
-  for (const [late, first, second] of [[false, 'install', 'read'], [true, 'read', 'install']]) {
+  for (const [late, first, second] of [
+    [false, 'install', 'read'],
+    [true, 'read', 'install']
+  ]) {
     const holder = new Holder(module, {checked: true, late, story: 'after'})
     assert.equal(holder.act(0, 'acquire'), 0)
     assert.equal(holder.act(0, second), null)
