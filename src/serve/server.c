@@ -203,7 +203,8 @@ void weir_server_new_rules(struct weir_server *server)
 static void on_hup(uv_signal_t *handle, int number)
 {
     struct weir_server *server = handle->data;
-    (void)number;
+    if (weir_successor_pass_on(&server->successor, number))
+        return;
     if (server->setup && server->options.reload && !atomic_load(&server->common.draining))
         weir_supervisor_reloading(&server->supervisor);
     reload(server, WEIR_RELOAD_FILE);
@@ -224,10 +225,10 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
         weir_supervisor_stopping(&server->supervisor);
     }
-    if (weir_takeover_cancel(server->takeover)) {
+    const bool alone = weir_takeover_cancel(server->takeover);
+    if (alone)
         weir_opened_remove(server->opened);
-        weir_successor_cancel(&server->successor);
-    }
+    weir_successor_cancel(&server->successor, alone);
     atomic_store(&server->common.draining, true);
     wake_loops(server);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of a server: locks, sessions, loops, listeners, and whoever may take it over. Called by server.c. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "limits/fallback.h"
 #include "observe/hour.h"
@@ -91,7 +93,7 @@ int weir_server_open_listeners(struct weir_server *server, struct weir_fault *re
 
 /* ---- taken over ---- */
 
-static bool may_be_taken(void *context, char *ret_why, size_t why_size)
+static bool may_be_taken(void *context, int32_t pid, char *ret_why, size_t why_size)
 {
     const struct weir_server *server = context;
     const char *why = NULL;
@@ -103,6 +105,8 @@ static bool may_be_taken(void *context, char *ret_why, size_t why_size)
         why = "the weir before this one has not ended yet: try again";
     else if (!server->setup || server->retired)
         why = "this weir is reading its configuration: try again";
+    else if (pid > 0 && getpid() == 1) /* of a container: the kernel kills the others when it ends */
+        why = "this weir is process 1: everything here ends with it, the successor too";
     if (why)
         (void)snprintf(ret_why, why_size, "%s", why);
     return !why;
@@ -114,12 +118,15 @@ static int reopen_locks(void *context, struct weir_lock_engine **ret_engine)
     return server->options.reopen_locks(server->options.context, ret_engine);
 }
 
-static void ended(void *context, bool gone)
+static void ended(void *context, bool gone, int32_t pid, int pid_fd)
 {
     struct weir_server *server = context;
     if (!gone)
         return;
-    weir_supervisor_leaves(&server->supervisor);
+    weir_supervisor_leaves(&server->supervisor, pid);
+    weir_successor_decides(&server->successor, pid_fd);
+    if (server->wanted == WEIR_RELOAD_FILE) /* it may have read its file before that was changed */
+        (void)weir_successor_pass_on(&server->successor, SIGHUP);
     if (server->common.follower)
         weir_follower_leave(server->common.follower);
     atomic_store(&server->common.draining, true);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "weir/error.h"
@@ -36,6 +37,8 @@ static void on_end(uv_process_t *process, int64_t status, int number)
     struct weir_successor *successor = process->data;
     successor->process = NULL;
     uv_close((uv_handle_t *)process, on_closed);
+    if (successor->over) /* this one does not go on, and the other has said what became of it */
+        return;
     if (number > 0)
         say(successor, WEIR_LOG_ERROR, "successor_failed", "process %d was ended by signal %d, and this one goes on",
             process->pid, number);
@@ -108,6 +111,10 @@ static void on_asked(uv_signal_t *handle, int number)
         say(successor, WEIR_LOG_ERROR, "successor_failed", "SIGUSR2: weir was started without --take-over");
         return;
     }
+    if (successor->over) {
+        say(successor, WEIR_LOG_WARN, "successor_failed", "SIGUSR2: this weir ends");
+        return;
+    }
     if (successor->process) {
         say(successor, WEIR_LOG_WARN, "successor_failed", "SIGUSR2: process %d has been started for it, and still runs",
             successor->process->pid);
@@ -124,7 +131,7 @@ static void on_asked(uv_signal_t *handle, int number)
 
 void weir_successor_init(struct weir_successor *successor, uv_loop_t *uv, char **command, struct weir_logger *logger)
 {
-    *successor = (struct weir_successor){ .command = command, .logger = logger };
+    *successor = (struct weir_successor){ .command = command, .decides_fd = -1, .logger = logger };
     uv_signal_init(uv, &successor->asked);
     successor->asked.data = successor;
 }
@@ -134,10 +141,22 @@ int weir_successor_start(struct weir_successor *successor)
     return uv_signal_start(&successor->asked, on_asked, SIGUSR2) ? WEIR_EIO : 0;
 }
 
-void weir_successor_cancel(struct weir_successor *successor)
+void weir_successor_cancel(struct weir_successor *successor, bool alone)
 {
-    if (successor->process)
+    successor->over = true;
+    if (alone && successor->process)
         (void)uv_process_kill(successor->process, SIGTERM);
+}
+
+void weir_successor_decides(struct weir_successor *successor, int pid_fd)
+{
+    successor->over = true;
+    successor->decides_fd = pid_fd;
+}
+
+bool weir_successor_pass_on(const struct weir_successor *successor, int number)
+{
+    return successor->decides_fd >= 0 && syscall(SYS_pidfd_send_signal, successor->decides_fd, number, NULL, 0) == 0;
 }
 
 void weir_successor_close(struct weir_successor *successor)

@@ -18,6 +18,8 @@ struct weir_successor {
     uv_signal_t asked;
     uv_process_t *process; /* NULL: none runs */
     char **command;        /* NULL: it cannot be taken over */
+    bool over;             /* this process ends, and starts none any more */
+    int decides_fd;        /* of the one that has taken over; -1: none, or unknown */
     struct weir_logger *logger;
 };
 
@@ -28,7 +30,14 @@ void weir_successor_init(struct weir_successor *successor, uv_loop_t *uv, char *
 /* From now on SIGUSR2 starts one. WEIR_EIO. */
 WEIR_MUST_CHECK int weir_successor_start(struct weir_successor *successor);
 
-/* The server ends, and nobody takes over: the successor, which would find nobody and start by itself, ends too. */
-void weir_successor_cancel(struct weir_successor *successor);
+/* The server ends, so nobody is started any more. `alone`: nor does anybody take over, and the successor, which would
+ * find nobody and start by itself, ends too. */
+void weir_successor_cancel(struct weir_successor *successor, bool alone);
+
+/* One has taken over, whoever started it, and this process ends. `pid_fd` is the caller's. */
+void weir_successor_decides(struct weir_successor *successor, int pid_fd);
+
+/* Sends a signal that was meant for who decides. False: nobody has taken over. */
+bool weir_successor_pass_on(const struct weir_successor *successor, int number);
 
 void weir_successor_close(struct weir_successor *successor); /* its handles; one that runs goes on */

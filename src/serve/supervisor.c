@@ -129,8 +129,12 @@ void weir_supervisor_takes_over(struct weir_supervisor *supervisor)
     supervisor->is_new = true;
 }
 
-void weir_supervisor_leaves(struct weir_supervisor *supervisor)
+void weir_supervisor_leaves(struct weir_supervisor *supervisor, int32_t pid)
 {
+    char line[32];
+    (void)snprintf(line, sizeof(line), "MAINPID=%" PRId32, pid);
+    if (pid > 0)
+        tell(supervisor, line);
     supervisor->systemd = NULL;
     uv_timer_stop(&supervisor->beat);
 }

@@ -32,8 +32,9 @@ void weir_supervisor_init(struct weir_supervisor *supervisor, const struct weir_
 void weir_supervisor_ready(struct weir_supervisor *supervisor); /* it serves; from now on it is watched */
 /* It has taken over: it says so when it is ready, so that the manager looks after this process from then on. */
 void weir_supervisor_takes_over(struct weir_supervisor *supervisor);
-/* Another process has: the manager hears nothing more from this one. */
-void weir_supervisor_leaves(struct weir_supervisor *supervisor);
+/* Another process has: the manager hears so, and nothing more from this one. It must not hear of this one's end first,
+ * which it would take for that of the service. `pid`: 0, not known here. */
+void weir_supervisor_leaves(struct weir_supervisor *supervisor, int32_t pid);
 void weir_supervisor_reloading(struct weir_supervisor *supervisor); /* until it is settled, however that ends */
 void weir_supervisor_settled(struct weir_supervisor *supervisor);   /* as it was asked, or as it was */
 void weir_supervisor_stopping(struct weir_supervisor *supervisor);

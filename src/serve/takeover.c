@@ -186,7 +186,7 @@ static void go_on(struct weir_takeover *takeover)
     if (!takeover->locks_lost)
         uv_timer_stop(&takeover->tick);
     if (was >= PREPARING)
-        takeover->options.ended(takeover->options.context, false);
+        takeover->options.ended(takeover->options.context, false, 0, -1);
 }
 
 __attribute__((format(printf, 2, 3))) static void fail(struct weir_takeover *takeover, const char *format, ...)
@@ -230,7 +230,7 @@ static void gone(struct weir_takeover *takeover)
     uv_timer_stop(&takeover->tick);
     uv_poll_stop(takeover->channel);
     stop_listening(takeover, false);
-    takeover->options.ended(takeover->options.context, true);
+    takeover->options.ended(takeover->options.context, true, takeover->pid, takeover->pid_fd);
     step(takeover, WEIR_HANDING_GONE);
 }
 
@@ -337,7 +337,7 @@ static void on_hello(struct weir_takeover *takeover)
         fail(takeover, "this weir (%s) hands over in another way: protocol %d", WEIR_VERSION, WEIR_TAKEOVER_PROTOCOL);
         return;
     }
-    if (!takeover->options.may(takeover->options.context, why, sizeof(why))) {
+    if (!takeover->options.may(takeover->options.context, takeover->pid, why, sizeof(why))) {
         fail(takeover, "%s", why);
         return;
     }

@@ -29,12 +29,13 @@ struct weir_takeover_options {
     struct weir_logger *logger;
     const struct weir_systemd *systemd; /* NULL: nobody is told */
 
-    /* Whether it can be taken over now; false: ret_why says why not. */
-    bool (*may)(void *context, char *ret_why, size_t why_size);
+    /* Whether `pid` can take it over now (0: it is in another PID namespace); false: ret_why says why not. */
+    bool (*may)(void *context, int32_t pid, char *ret_why, size_t why_size);
     /* Opens the store of the locks again. */
     int (*reopen_locks)(void *context, struct weir_lock_engine **ret_engine);
-    /* It has ended: the successor decides (`gone`), or this server goes on. */
-    void (*ended)(void *context, bool gone);
+    /* It has ended: the successor, `pid`, decides (`gone`), or this server goes on. pid_fd is of the successor, until
+     * weir_takeover_close(); -1: the kernel has none. */
+    void (*ended)(void *context, bool gone, int32_t pid, int pid_fd);
     void *context;
 };
 

@@ -13,8 +13,8 @@ import tempfile
 import time
 import unittest
 
-from redis_server import wait_for
-from weir_server import BUILD, DRAIN_TIMEOUT_S, Resp
+from redis_server import Redis, wait_for
+from weir_server import BUILD, DRAIN_TIMEOUT_S, Resp, resp_encode
 
 LIMIT = 'limits:\n  - { name: once, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket }\n'
 
@@ -29,11 +29,12 @@ def is_there(pid):
 
 class Family:
     """A weir of a program that may be replaced, and those that it starts. All write one log. `heard`: what it tells the
-    service manager. A context manager that ends them all."""
+    service manager. `before`: what comes before the command, in a PID namespace of its own. A context manager that ends
+    them all."""
 
-    def __init__(self, take_over=True, config=LIMIT, program=None, environment=None):
+    def __init__(self, take_over=True, config=LIMIT, program=None, environment=None, before=()):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-successor-')
-        self.path = pathlib.Path(self.folder.name)
+        self.path, self.before = pathlib.Path(self.folder.name), before
         self.config, self.program = self.path / 'weir.yaml', program or self.path / 'weir'
         self.config.write_text(config, encoding='utf-8')
         if not program:
@@ -41,13 +42,13 @@ class Family:
         self.heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.heard.bind(str(self.path / 'notify'))
         self.heard.settimeout(60)
-        env = dict(os.environ, STATE_DIRECTORY=self.folder.name, NOTIFY_SOCKET=str(self.path / 'notify'),
-                   WATCHDOG_USEC='2000000', **(environment or {}))
+        env = {**os.environ, 'STATE_DIRECTORY': self.folder.name, 'NOTIFY_SOCKET': str(self.path / 'notify'),
+               'WATCHDOG_USEC': '2000000', **(environment or {})}
         arguments = ['--take-over', str(self.path / 'takeover')] if take_over else []
         with open(self.path / 'log', 'wb') as log:
             # With WATCHDOG_PID, as systemd has it: a shell says its number before it becomes weir.
             self.first = subprocess.Popen(
-                ['bash', '-c', 'export WATCHDOG_PID=$$; exec "$@"', 'bash', str(self.program), 'serve', '--config',
+                [*before, 'bash', '-c', 'export WATCHDOG_PID=$$; exec "$@"', 'bash', str(self.program), 'serve', '--config',
                  str(self.config), '--resp', '127.0.0.1:0', '--http', 'off', '--threads', '2', *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env)
         self.wait_for(r'\bstarted\b')
@@ -62,15 +63,26 @@ class Family:
         assert len(re.findall(pattern, self.output())) >= count, (pattern, self.output())
 
     def successors(self):
-        """The numbers of all that were started."""
-        return [int(pid) for pid in re.findall(r'successor_started: SIGUSR2: process (\d+), ', self.output())]
+        """The numbers of all that were started. Those of another namespace mean somebody else here."""
+        return [] if self.before else [
+            int(pid) for pid in re.findall(r'successor_started: SIGUSR2: process (\d+), ', self.output())]
 
     def main_pid(self):
-        """Whom the manager is told to look after, once it is told."""
+        """Whom the manager is told to look after, once that one says so itself: its predecessor does before."""
         while True:
-            for line in self.heard.recv(1000).split(b'\n'):
-                if line.startswith(b'MAINPID='):
-                    return int(line[8:])
+            told = re.match(rb'MAINPID=(\d+)\nREADY=1\n', self.heard.recv(1000))
+            if told:
+                return int(told[1])
+
+    def heard_so_far(self):
+        """What the manager was told by now."""
+        lines = []
+        self.heard.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                lines += self.heard.recv(1000).split(b'\n')
+        self.heard.settimeout(60)
+        return lines
 
     def __enter__(self):
         return self
@@ -105,6 +117,13 @@ class Successor(unittest.TestCase):
             while b'WATCHDOG=1' not in family.heard.recv(1000):  # the manager hears of the last one as of the first
                 pass
             wait_for(lambda: [is_there(pid) for pid in pids] == [False, False, False, True], 'the others end')
+
+    def test_the_manager_hears_of_it_before_the_first_one_ends(self):
+        """It would take that for the end of the service, and end the successor too: so the first one says it."""
+        with Family() as family:
+            family.first.send_signal(signal.SIGUSR2)
+            self.assertEqual(family.first.wait(DRAIN_TIMEOUT_S), 0)
+            self.assertIn(b'MAINPID=%d' % family.successors()[0], family.heard_so_far())
 
     def test_it_is_the_program_that_is_there_by_then(self):
         """The file was replaced, as a package does it."""
@@ -157,6 +176,60 @@ class Successor(unittest.TestCase):
             family.wait_for('error successor_failed: SIGUSR2: weir was started without --take-over')
             with Resp(family.port) as client:
                 self.assertEqual(client.ask('PING'), 'PONG')
+
+    def test_none_is_started_by_one_that_ends(self):
+        """It would find nobody, and go on where weir was told to end."""
+        held = 'limits:\n  - { name: slow, rate: 1/2s, burst: 2, algorithm: leaky_bucket, throttle: hold }\n'
+        with Family(config=held) as family, Resp(family.port) as client:
+            self.assertEqual(client.ask('WEIR.CHECK', 1)[0], 1)
+            client.send(resp_encode('WEIR.CHECK', 1))  # what the end waits for
+            time.sleep(0.2)
+            family.first.send_signal(signal.SIGTERM)
+            family.wait_for('draining')
+            family.first.send_signal(signal.SIGUSR2)
+            family.wait_for('warn successor_failed: SIGUSR2: this weir ends')
+            self.assertEqual(client.read()[0], 1)
+            self.assertEqual(family.first.wait(DRAIN_TIMEOUT_S), 0)
+            self.assertEqual(family.successors(), [])
+
+    def test_a_reload_that_came_meanwhile_is_done(self):
+        """By the one that decides, which had read the file before: it waits for an engine that stands still."""
+        text = ('engine: { redis: { servers: ["127.0.0.1:%d"], connect_timeout: 30s } }\n'
+                'cluster_secret: "0123456789abcdef0123456789abcdef"\n'
+                'limits:\n  - { name: far, match: { route: y }, key: [user], rate: 1/day }\n'
+                '  - { name: near, match: { route: x }, key: [user], rate: 1/day, burst: %d, sharing: split }\n')
+        with Redis() as redis, Family(config=text % (redis.port, 1000)) as family, Resp(family.port) as client:
+            os.kill(redis.process.pid, signal.SIGSTOP)
+            try:
+                for count in range(1, 100):  # its revisions may just have got their numbers: it says to try again
+                    family.first.send_signal(signal.SIGUSR2)
+                    family.wait_for('take_over_begun|successor_failed', count)
+                    if 'take_over_begun' in family.output():
+                        break
+                family.wait_for('"near" is split over one node', 2)  # it has read it
+                family.config.write_text(text % (redis.port, 50), encoding='utf-8')
+                family.first.send_signal(signal.SIGHUP)
+                time.sleep(0.2)
+            finally:
+                os.kill(redis.process.pid, signal.SIGCONT)
+            family.wait_for('info reloaded: 2 limits')
+            self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada', 'route', 'x')[2], 50)
+            self.assertEqual(family.first.wait(DRAIN_TIMEOUT_S), 0)
+
+    def test_not_where_all_end_with_it(self):
+        """Process 1 of a container."""
+        unshare = ['unshare', '--user', '--map-root-user', '--pid', '--fork', '--kill-child']
+        if subprocess.run([*unshare, 'true'], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest('no PID namespace can be made here')
+        with Family(before=unshare) as family, Resp(family.port) as client:
+            inside = int(pathlib.Path(f'/proc/{family.first.pid}/task/{family.first.pid}/children').read_text(encoding='ascii'))
+            try:
+                os.kill(inside, signal.SIGUSR2)
+                family.wait_for('take_over_failed: this weir goes on: this weir is process 1')
+                family.wait_for(r'successor_failed: process \d+ ended with code 2')
+                self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 1)
+            finally:
+                os.kill(inside, signal.SIGTERM)
 
     def test_who_is_told_to_end_ends_the_one_that_it_has_started(self):
         """It would find nobody, and begin by itself; or somebody's sleep would go on."""

@@ -386,6 +386,8 @@ class Manager(unittest.TestCase):
                 told = b''
                 while b'MAINPID' not in told:
                     told = heard.recv(1000)
+                self.assertEqual(told, b'MAINPID=%d' % chain.processes[number].pid)  # the first one says it
+                told = heard.recv(1000)
                 self.assertTrue(told.startswith(b'MAINPID=%d\nREADY=1\n' % chain.processes[number].pid), told)
                 self.assertEqual(chain.ended(0), 0)
                 self.assertEqual(heard.recv(1000), b'WATCHDOG=1')
