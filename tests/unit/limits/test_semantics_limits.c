@@ -254,6 +254,38 @@ static void limits__a_sliding_counter_can_refuse_n_that_a_log_would_admit(void *
     fixture_destroy(&log);
 }
 
+static void limits__a_name_has_1_to_128_bytes(void **state)
+{
+    (void)state;
+    char name[WEIR_LIMIT_NAME_MAX + 2];
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    const struct weir_time time = at(T0);
+    memset(name, 'n', sizeof name);
+    for (size_t size = 0; size <= WEIR_LIMIT_NAME_MAX + 1; size++) {
+        const struct weir_limit_def def = { .name = name, .spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) };
+        const bool good = size > 0 && size <= WEIR_LIMIT_NAME_MAX;
+        struct weir_fault fault;
+        name[size] = '\0';
+        assert_int_equal(weir_limiter_define(f.limiter, &def, 1, &time, f.ids, &fault), good ? 0 : WEIR_ERANGE);
+        assert_string_equal(fault.text, good ? "" : "must be 1 to 128 bytes");
+        name[size] = 'n';
+    }
+    fixture_destroy(&f);
+}
+
+static void limits__a_bucket_of_a_later_release_is_refused(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct weir_bucket bucket;
+    struct weir_fault fault = { 0 };
+    assert_int_equal(weir_bucket_init(&bucket, &spec, &fault), 0);
+    spec.reserved[0] = 1;
+    assert_int_equal(weir_bucket_init(&bucket, &spec, &fault), WEIR_EINVAL);
+    assert_string_equal(fault.field, "reserved");
+    assert_string_equal(fault.text, "must be 0: only a later release knows what it means");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +306,8 @@ int main(void)
         cmocka_unit_test(limits__a_sliding_counter_admits_at_most_n_per_aligned_window),
         cmocka_unit_test(limits__a_sliding_counter_can_reach_2n_in_a_rolling_window),
         cmocka_unit_test(limits__a_sliding_counter_can_refuse_n_that_a_log_would_admit),
+        cmocka_unit_test(limits__a_name_has_1_to_128_bytes),
+        cmocka_unit_test(limits__a_bucket_of_a_later_release_is_refused),
     };
     return cmocka_run_group_tests_name("semantics: limits", tests, NULL, NULL);
 }

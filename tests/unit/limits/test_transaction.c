@@ -179,6 +179,25 @@ static void test_what_is_charged_is_decided_before_the_rest_is_looked_at(void **
     world_deinit(w);
 }
 
+/* Who asks for nothing waits for no chunk, and takes none from others: the engine is looked at. */
+static void test_who_asks_for_nothing_takes_no_chunk(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    struct told told = { 0 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, LEASED, 0, 0);
+    struct weir_transaction *pending = run(w, transaction);
+    assert_non_null(pending);
+    weir_transaction_then(pending, on_done, &told);
+    world_run(w, 10 * MS);
+    assert_true(told.count == 1 && told.admitted);
+    assert_int_equal(told.verdicts[0].remaining, 10);
+    assert_int_equal(w->remote.asks, 1);
+    assert_int_equal(world_used(w, LEASED, 0), 0);
+    world_deinit(w);
+}
+
 /* By no engine and no host, as if they had failed: what they hold is of a definition that is not understood here. */
 static void test_what_is_not_understood_here_is_decided_by_on_failure(void **state)
 {
@@ -195,6 +214,10 @@ static void test_what_is_not_understood_here_is_decided_by_on_failure(void **sta
             assert_int_equal(told.admitted, admits);
             assert_true(told.fell_back[1] && !told.fell_back[0]);
             assert_int_equal(told.verdicts[1].admitted, admits);
+            if (on_failure == WEIR_ON_FAILURE_CLOSED) {
+                assert_int_equal(told.verdicts[1].retry_after_ns, WEIR_TRANSACTION_RETRY_NS);
+                assert_int_equal(told.verdicts[1].next_after_ns, WEIR_TRANSACTION_RETRY_NS);
+            }
         }
         struct weir_transaction *refund = begin(w, WEIR_TRANSACTION_REFUND);
         add(w, refund, limit, 0, 1);
@@ -417,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal),
         cmocka_unit_test(test_where_the_engine_fails_on_failure_decides),
         cmocka_unit_test(test_what_is_charged_is_decided_before_the_rest_is_looked_at),
+        cmocka_unit_test(test_who_asks_for_nothing_takes_no_chunk),
         cmocka_unit_test(test_what_is_not_understood_here_is_decided_by_on_failure),
         cmocka_unit_test(test_who_leaves_is_charged_by_what_the_engine_decides_alone),
         cmocka_unit_test(test_an_engine_that_is_busy_is_asked_again),
