@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One visit of a page by Chromium: reads {url, script, args, width, height, dark, flags} as JSON, runs the script with the
-// page, and writes {result, said}: what it returned, and what the browser complained of.
+// One visit of a page by Chromium: reads {url, script, args, width, height, dark, flags} as JSON, runs the script with
+// the page, and writes {result, said}: what it returned, and what the browser complained of.
 import {createRequire} from "node:module";
 import {readFileSync} from "node:fs";
 
@@ -9,7 +9,7 @@ const {chromium} = require("playwright-core");
 const {url, script, args, width, height, dark, flags, executable} = JSON.parse(readFileSync(0, "utf8"));
 
 const browser = await chromium.launch({executablePath: executable, args: flags});
-const context = await browser.newContext({viewport: {width, height}, colorScheme: dark ? "dark" : "light", bypassCSP: false});
+const context = await browser.newContext({viewport: {width, height}, colorScheme: dark ? "dark" : "light"});
 const page = await context.newPage(), said = [];
 page.setDefaultTimeout(40000);
 page.on("console", message => {
@@ -24,7 +24,8 @@ async function axe(on = page) {
   const session = await on.context().newCDPSession(on);
   await session.send("Runtime.evaluate", {expression: readFileSync(require.resolve("axe-core/axe.min.js"), "utf8")});
   const found = await session.send("Runtime.evaluate", {
-    expression: "axe.run().then(found => JSON.stringify(found.violations.map(one => [one.id, one.nodes.map(node => node.html + ': ' + node.failureSummary)])))",
+    expression: `axe.run().then(found => JSON.stringify(found.violations.map(
+      one => [one.id, one.nodes.map(node => node.html + ": " + node.failureSummary)])))`,
     awaitPromise: true});
   return JSON.parse(found.result.value);
 }

@@ -112,6 +112,7 @@ class Live(unittest.TestCase):
         with Stream(weir.http, '?after=1') as old, Stream(weir.http) as new:
             self.assertIn(b'Content-Type: text/event-stream', old.head)
             self.assertIn(b'Cache-Control: no-store', old.head)
+            self.assertNotIn(b'Content-Length', old.head)
             rows, times = old.rows(6)
             later, _ = new.rows(2)
         self.assertEqual([row['number'] for row in rows], list(range(2, 2 + len(rows))))

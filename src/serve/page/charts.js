@@ -32,8 +32,11 @@ function chart(id, lines) {
                make("svg:text", {x: left - 6, y: y + 4, "text-anchor": "end"}, short(most * i / 4)));
   }
   values.forEach((line, i) => {
-    const points = line.map((value, at) => `${(left + (width - left) * (line.length > 1 ? at / (line.length - 1) : 1)).toFixed(1)},` +
-                                           `${(low - (low - 10) * value / most).toFixed(1)}`);
+    const points = line.map((value, at) => {
+      const x = left + (width - left) * (line.length > 1 ? at / (line.length - 1) : 1);
+      const y = low - (low - 10) * value / most;
+      return `${x.toFixed(1)},${y.toFixed(1)}`;
+    });
     parts.push(make("svg:polyline", {class: `c${i}`, points: points.join(" ")}));
   });
   if (shown.length > 0)
@@ -67,8 +70,10 @@ function tiles() {
   const rate = value_of => short(last.reduce((total, row) => total + value_of(row), 0) / time);
   const now = rows[rows.length - 1] || {connections: 0, keys: 0};
   const shown = [[rate(row => row.requests), "requests a second"], [rate(row => row.admitted), "admitted a second"],
-                 [rate(row => sum(row, REFUSED)), "refused a second"], [rate(row => row.unmatched), "unmatched a second"],
-                 [rate(row => row.fallbacks), "decided without the engine a second"], [short(now.connections), "connections"],
+                 [rate(row => sum(row, REFUSED)), "refused a second"],
+                 [rate(row => row.unmatched), "unmatched a second"],
+                 [rate(row => row.fallbacks), "decided without the engine a second"],
+                 [short(now.connections), "connections"],
                  [short(now.keys), "keys with state"]];
   element("tiles").replaceChildren(...shown.map(([value, name]) => {
     const tile = make("div", {class: "tile"});

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files of the dashboard as C, as http_page.c serves them. Those of one kind are one file, in the order given:
-the scripts share one scope.
+"""Writes the files of the dashboard as C, as http_page.c serves them. Those of one kind are one file, in the order
+given: the scripts share one scope.
 
     embed.py page.html page.css page.js charts.js page_files.c
 """

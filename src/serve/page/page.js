@@ -30,7 +30,8 @@ async function send(path, {shown = token, method = "GET", body, match, signal} =
     headers["If-Match"] = match;
   if (body !== undefined)
     headers["Content-Type"] = "application/yaml";
-  const answer = await fetch(path, {method, body, headers, signal, cache: "no-store", credentials: "omit", redirect: "error"});
+  const answer = await fetch(path, {method, body, headers, signal, cache: "no-store", credentials: "omit",
+                                    redirect: "error"});
   if (answer.ok)
     return answer;
   const said = await answer.json().catch(() => ({}));
@@ -112,7 +113,8 @@ function table(id, columns, lines, none = "none") {
   head.append(titles);
   body.append(...lines.map(line => {
     const made = make("tr");
-    made.append(...line.map((value, i) => make("td", {class: class_of(columns[i][1])}, value === null ? "" : String(value))));
+    made.append(...line.map((value, i) => make("td", {class: class_of(columns[i][1])},
+                                               value === null ? "" : String(value))));
     return made;
   }));
   if (lines.length === 0) {

@@ -8,8 +8,8 @@ const part = (id, there) => {
   return there;
 };
 const span_of = ms => (ms >= 60000 ? `${short(ms / 60000)} min` : ms >= 1000 ? `${short(ms / 1000)} s` : `${ms} ms`);
-const bytes_of = value => (value >= 1e9 ? `${short(value / 2 ** 30)} GiB` : value >= 1e6 ? `${short(value / 2 ** 20)} MiB`
-                                                                                       : `${short(value / 1024)} KiB`);
+const bytes_of = value => (value >= 2 ** 30 ? `${short(value / 2 ** 30)} GiB`
+                           : value >= 2 ** 20 ? `${short(value / 2 ** 20)} MiB` : `${short(value / 1024)} KiB`);
 
 // ---- limits ----
 
@@ -38,7 +38,8 @@ function show_limits(said) {
   limits_said = said;
   told_limits = new Map(said.limits.map(limit => [limit.limit, limit]));
   element("node").textContent = said.node ? `on ${said.node}` : "";
-  element("source").textContent = `${said.limits.length} ${said.limits.length === 1 ? "limit" : "limits"} of ${said.source || "the built-in example"}` +
+  element("source").textContent = `${said.limits.length} ${said.limits.length === 1 ? "limit" : "limits"} of ` +
+    (said.source || "the built-in example") +
     (stored.version ? `, version ${stored.version}` : "") + `, since ${new Date(said.since).toLocaleString()}` +
     (said.reloads.last_failed ? "; the last reload failed" : "");
   draw_limits();
@@ -50,14 +51,16 @@ function show_limits(said) {
 function key_of(row) {
   if (row.key === null || row.key === undefined)
     return row.hash;
-  return row.key.map(value => (value === null ? "(absent)" : value)).join(" ") + (row.cut ? "…" : "") || "all requests";
+  const text = row.key.map(value => (value === null ? "(absent)" : value)).join(" ") + (row.cut ? "…" : "");
+  return text || "all requests";
 }
 
 function show_top(said) {
   table("top", [["limit", false], ["key", false], ["refused", true], ["at most too many", true]],
         said.top.map(row => [row.limit, key_of(row), row.count, row.error]), "nobody was refused");
-  element("top-note").textContent = said.keys === "hash" ? "Keys are shown by their hashes; top: { keys: text } shows them."
-                                    : said.keys === "off" ? "Nothing is counted: top: { keys: off }." : "";
+  element("top-note").textContent =
+    said.keys === "hash" ? "Keys are shown by their hashes; top: { keys: text } shows them."
+    : said.keys === "off" ? "Nothing is counted: top: { keys: off }." : "";
 }
 
 // Why, in words.
@@ -99,16 +102,20 @@ function show_locks(locks) {
     ["lost: not held any more when renewed", locks.lost], ["the store did not say", locks.unknown]]);
 }
 
-const OUTCOMES = {lost: "what was seen is lost", behind: "no server showed enough in time", foreign: "a token of another system",
+const OUTCOMES = {lost: "what was seen is lost", behind: "no server showed enough in time",
+  foreign: "a token of another system",
   forged: "a token that is not signed by us", malformed: "no token", unproven: "the timeline could not be told",
   down: "no server answered", full: "too many waited"};
+
+const read_of = server => (server.usable ? server.fault || "read"
+                           : `not read${server.fault ? `: ${server.fault}` : ""}`);
 
 function show_sessions(sessions) {
   if (!part("sessions-part", Boolean(sessions)))
     return;
   table("replicas", [["server", false], ["role", false], ["state", "wrap"], ["behind by", true], ["sent there", true],
                      ["sent there, stale", true]],
-        sessions.servers.map(one => [one.name, one.role, one.usable ? one.fault || "read" : `not read${one.fault ? `: ${one.fault}` : ""}`,
+        sessions.servers.map(one => [one.name, one.role, read_of(one),
                                      one.lag_ms === null ? "unknown" : span_of(one.lag_ms), one.ok, one.stale]));
   pairs("outcomes", [
     ["sent to a server", sessions.servers.reduce((total, one) => total + one.ok + one.stale, 0)],
@@ -133,13 +140,16 @@ function show_nodes(said) {
     lines.push([`node ${member.name}`, member.state,
                 member.heard_ms_ago === null ? "never heard" : `heard ${span_of(member.heard_ms_ago)} ago`]);
   if (said.locks)
-    lines.push([`locks in ${said.locks.name}`, said.locks.up ? "up" : "down", said.locks.fault || `${said.locks.waiters} wait`]);
+    lines.push([`locks in ${said.locks.name}`, said.locks.up ? "up" : "down",
+                said.locks.fault || `${said.locks.waiters} wait`]);
   if (stored)
-    lines.push([`rules in ${stored.store}`, `version ${stored.version} decides`, `the newest read is ${stored.newest}`]);
+    lines.push([`rules in ${stored.store}`, `version ${stored.version} decides`,
+                `the newest read is ${stored.newest}`]);
   const fell = said.sharing.fallback_local + said.sharing.fallback_open + said.sharing.fallback_closed;
   if (engine)
     lines.push(["decided without the engine", fell, `by the node's share ${said.sharing.fallback_local}, admitted ` +
                 `${said.sharing.fallback_open}, refused ${said.sharing.fallback_closed}, since the start`]);
-  table("nodes", [["part", false], ["state", false], ["more", "wrap"]], lines, "limits in this process's memory; no locks");
+  table("nodes", [["part", false], ["state", false], ["more", "wrap"]], lines,
+        "limits in this process's memory; no locks");
   show_locks(said.locks);
 }

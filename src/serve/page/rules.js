@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that stand in a store: read, changed, compared, put into force and rolled back, by /v1/rules. What was typed
-// is kept until it is in force, whatever the server answers.
+// The rules that stand in a store: read, changed, compared, put into force and rolled back, by /v1/rules. What was
+// typed is kept until it is in force, whatever the server answers.
 
 const CHECK_AFTER_MS = 400, CHECK_AGAIN_MS = 1500;
 const rules = {
@@ -25,6 +25,7 @@ function say_rules(id, text, bad = false) {
   element(id).className = bad ? "note bad" : "note";
 }
 
+const changes_of = (said, before) => (said.changes ? before + said.changes : "");
 const line_px = () => parseFloat(getComputedStyle(element("rules-text")).lineHeight);
 const parameters = values => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "")).toString();
 
@@ -40,7 +41,8 @@ function show_marks(errors) {
     return mark;
   }));
   element("rules-errors").replaceChildren(...errors.map(one => {
-    const item = make("li"), go = make("button", {type: "button", class: "link"}, `line ${one.line}, column ${one.column}`);
+    const item = make("li");
+    const go = make("button", {type: "button", class: "link"}, `line ${one.line}, column ${one.column}`);
     go.addEventListener("click", () => go_to(one));
     item.append(...(one.line > 0 ? [go, ": "] : []), one.message);
     return item;
@@ -92,14 +94,15 @@ async function check() {
     const {path, method} = change({comment: "looks at it", dry_run: "true"});
     const said = await (await rules_ask(path, {method, body: text, match: "*"})).json();
     show_marks([]);
-    say_rules("rules-check", said.changes ? `This is valid. It would change: ${said.changes}` : "This is valid. It changes no limit.");
+    say_rules("rules-check", said.changes ? `This is valid. It would change: ${said.changes}`
+                                          : "This is valid. It changes no limit.");
     rules.checked = asked_as;
     note_newest(said.version);
   } catch (error) {
     const errors = error instanceof Refused && error.said.errors || [];
     show_marks(errors);
-    say_rules("rules-check", errors.length > 0 ? `${errors.length} ${errors.length === 1 ? "thing is" : "things are"} wrong:`
-                                               : `It could not be checked: ${error.message}`, true);
+    say_rules("rules-check", errors.length === 0 ? `It could not be checked: ${error.message}`
+                             : errors.length === 1 ? "1 thing is wrong:" : `${errors.length} things are wrong:`, true);
     rules.checked = errors.length > 0 ? asked_as : "";
   }
   rules.checking = false;
@@ -143,7 +146,7 @@ async function tell_newer(version) {
     const came = history.versions.filter(one => one.version > rules.base.version);
     element("rules-newer-text").textContent =
       `Version ${version} came since you began from version ${rules.base.version}: ` +
-      came.map(one => `${one.version} by ${one.author}, “${one.comment}”${one.changes ? `: ${one.changes}` : ""}`).join("; ") +
+      came.map(one => `${one.version} by ${one.author}, “${one.comment}”` + changes_of(one, ": ")).join("; ") +
       ". Nothing of yours was stored, and what you typed is kept.";
     element("rules-newer").hidden = false;
     show_history(history);
@@ -155,7 +158,8 @@ async function tell_newer(version) {
 async function read_rules(version = "") {
   const answer = await rules_ask(`/v1/rules?${parameters({version: String(version)})}`);
   const text = await answer.text();
-  return {version: Number(answer.headers.get("ETag").replace(/"/g, "")), text: text.replace(/^# from version \d+\n/, "")};
+  const version_of = Number(answer.headers.get("ETag").replace(/"/g, ""));
+  return {version: version_of, text: text.replace(/^# from version \d+\n/, "")};
 }
 
 // The newest is what is changed from now on. `keep`: with what was typed.
@@ -174,7 +178,8 @@ async function take_newest(keep) {
 
 async function follow(version) {
   for (let tries = 0; tries < 20; tries++) {
-    const answer = await fetch(`/v1/limits?seen=${version}`, {headers: token ? {"X-Weir-Token": token} : {}, cache: "no-store"});
+    const headers = token ? {"X-Weir-Token": token} : {};
+    const answer = await fetch(`/v1/limits?seen=${version}`, {headers, cache: "no-store"});
     if (answer.ok)
       return ` This node decides by it since ${new Date().toLocaleTimeString()}.`;
     if (answer.status !== 503)
@@ -195,7 +200,7 @@ async function apply() {
       say_rules("rules-done", `Nothing to do: version ${said.version} says the same.`);
       return;
     }
-    const done = `Version ${said.version} is stored${said.changes ? `: ${said.changes}` : ""}.`;
+    const done = `Version ${said.version} is stored${changes_of(said, ": ")}.`;
     rules.newest = said.version;
     element("rules-why").value = "";
     if (propose) {
@@ -209,8 +214,8 @@ async function apply() {
       say_rules("rules-done", done + await follow(said.version));
     } else {
       rules.stepped = said.version;
-      say_rules("rules-done", `${done} Take the next step when it has proved good, or roll back to version ${rules.base.version}.` +
-                await follow(said.version));
+      say_rules("rules-done", `${done} Take the next step when it has proved good, or roll back to version ` +
+                `${rules.base.version}.` + await follow(said.version));
     }
     await refresh_history();
   } catch (error) {
@@ -242,9 +247,10 @@ const latest_of = versions => {
 
 function history_line(one) {
   const line = make("tr"), buttons = make("td"), is_newest = one.version === rules.newest;
-  const cells = [one.version, new Date(one.when).toLocaleString(), one.author, one.comment, one.kind + (one.of ? ` of ${one.of}` : ""),
-                 one.changes || ""];
-  line.append(...cells.map((value, at) => make(at === 0 ? "th" : "td", at === 0 ? {scope: "row"} : {class: at > 2 ? "wrap" : ""}, String(value))));
+  const cells = [new Date(one.when).toLocaleString(), one.author, one.comment,
+                 one.kind + (one.of ? ` of ${one.of}` : ""), one.changes || ""];
+  line.append(make("th", {scope: "row"}, String(one.version)),
+              ...cells.map((value, at) => make("td", {class: at > 1 ? "wrap" : ""}, value)));
   const button = (text, does) => {
     const made = make("button", {type: "button", "aria-label": `${text} ${one.version}`}, text);
     made.addEventListener("click", does);
@@ -252,9 +258,11 @@ function history_line(one) {
   };
   button("Compare", () => compare(one.version));
   if (one.kind === "proposed" && is_newest)
-    button("Approve", () => confirm_change(`Approve version ${one.version}`, `/v1/rules/approve?version=${one.version}`));
+    button("Approve", () => confirm_change(`Approve version ${one.version}`,
+                                           `/v1/rules/approve?version=${one.version}`));
   if (!is_newest)
-    button("Roll back to", () => confirm_change(`Roll back to version ${one.version}`, `/v1/rules/rollback?to=${one.version}`));
+    button("Roll back to", () => confirm_change(`Roll back to version ${one.version}`,
+                                                `/v1/rules/rollback?to=${one.version}`));
   line.append(buttons);
   return line;
 }
@@ -296,7 +304,8 @@ async function confirm_change(title, path) {
   dialog.dataset.path = path;
   dialog.showModal();
   try {
-    const said = await (await rules_ask(`${path}&${parameters({comment: "looks at it", dry_run: "true"})}`, {method: "POST"})).json();
+    const tried = `${path}&${parameters({comment: "looks at it", dry_run: "true"})}`;
+    const said = await (await rules_ask(tried, {method: "POST"})).json();
     say_rules("rules-confirm-said", said.changes ? `It changes: ${said.changes}` : "It changes no limit.");
   } catch (error) {
     say_rules("rules-confirm-said", error.message, true);
@@ -311,7 +320,7 @@ async function confirmed() {
     const said = await (await rules_ask(`${dialog.dataset.path}&${parameters(why)}`, {method: "POST", match})).json();
     dialog.close();
     await take_newest(true);
-    say_rules("rules-done", `Version ${said.version} is stored${said.changes ? `: ${said.changes}` : ""}.` + await follow(said.version));
+    say_rules("rules-done", `Version ${said.version} is stored${changes_of(said, ": ")}.` + await follow(said.version));
     await refresh_history();
   } catch (error) {
     if (error instanceof Refused && error.said.newest)
@@ -326,16 +335,18 @@ let last_limits = [];
 
 // The rules of a file are shown as the limits in force are told: the file has secrets as well.
 const as_text = said => [`unmatched: ${said.unmatched}`, "limits:", ...said.limits.flatMap(limit => [
-  `  - name: ${limit.limit}`, `    algorithm: ${limit.algorithm}`, `    rate: ${limit.rate}`, `    capacity: ${limit.capacity}`,
-  `    mode: ${limit.mode}`, ...(limit.sharing ? [`    sharing: ${limit.sharing}`] : [])])].join("\n");
+  `  - name: ${limit.limit}`, `    algorithm: ${limit.algorithm}`, `    rate: ${limit.rate}`,
+  `    capacity: ${limit.capacity}`, `    mode: ${limit.mode}`,
+  ...(limit.sharing ? [`    sharing: ${limit.sharing}`] : [])])].join("\n");
 
 function show_rules(said) {
   const in_store = Boolean(said.rules);
   rules.told_of = said.rules || null;
   last_limits = said.limits.map(limit => limit.limit);
   if (!in_store) {
-    element("rules-note").textContent = `The rules stand in ${said.source || "the example that is built in"} and are read-only ` +
-      "here: this is what is in force. To change them here, put them into a store (rules: { store }).";
+    element("rules-note").textContent = `The rules stand in ${said.source || "the example that is built in"} and are ` +
+      "read-only here: this is what is in force. " +
+      "To change them here, put them into a store (rules: { store }).";
     element("rules-file").textContent = as_text(said);
   } else if (rules.in_store !== in_store) {
     element("rules-note").textContent = `The rules stand in ${said.rules.store}.`;
@@ -380,7 +391,7 @@ for (const mode of ["shadow", "enforce"])
   element(`rules-${mode}`).addEventListener("click", () => {
     const text = with_mode(typed(), element("rules-limit").value, mode);
     if (text === null)
-      say_rules("rules-check", `Write “mode: ${mode}” at the limit yourself: it is not written as this page knows it.`, true);
+      say_rules("rules-check", `Write “mode: ${mode}” at the limit yourself: this page does not find where.`, true);
     else
       put_text(text);
   });

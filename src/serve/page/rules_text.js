@@ -36,7 +36,8 @@ function diff(before_text, after_text) {
     if (lengths && i < old.length && j < now.length && old[i] === now[j]) {
       found.push([" ", old[i++]]);
       j++;
-    } else if (i < old.length && (j === now.length || !lengths || lengths[(i + 1) * wide + j] >= lengths[i * wide + j + 1])) {
+    } else if (i < old.length &&
+               (j === now.length || !lengths || lengths[(i + 1) * wide + j] >= lengths[i * wide + j + 1])) {
       found.push(["-", old[i++]]);
     } else {
       found.push(["+", now[j++]]);
@@ -67,7 +68,7 @@ function shorten(found) {
 function show_diff(id, before, after) {
   const found = diff(before, after), differs = found.some(([sign]) => sign !== " ");
   const names = {"-": "del", "+": "ins", " ": "span", "…": "span"};
-  element(id).replaceChildren(...(differs ? shorten(found) : []).map(([sign, line]) => make(names[sign], {}, `${sign} ${line}\n`)));
+  element(id).replaceChildren(...shorten(found).map(([sign, line]) => make(names[sign], {}, `${sign} ${line}\n`)));
   if (!differs)
     element(id).textContent = "nothing";
   return differs;
@@ -122,7 +123,8 @@ function mode_in_lines(lines, at, column, mode) {
   if (!/^\s*- /.test(lines[first]) && first > 0)
     first--;
   while (last + 1 < lines.length && (deep(lines[last + 1]) < 0 ||
-         (deep(lines[last + 1]) >= column && !(/^\s*- /.test(lines[last + 1]) && lines[last + 1].indexOf("-") < column))))
+         (deep(lines[last + 1]) >= column &&
+          !(/^\s*- /.test(lines[last + 1]) && lines[last + 1].indexOf("-") < column))))
     last++;
   for (let i = first; i <= last; i++) {
     const known = /^(\s*(?:- )?)mode:(\s*)[\w"']+/.exec(lines[i]);
