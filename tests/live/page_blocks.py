@@ -136,6 +136,8 @@ NOT_RUN = [
     ('exceptions.md', 'DELETE FROM', 'needs PostgreSQL: test_rule_exceptions.c does it in SQLite'),
     ('http.md', '$ curl -H "X-Weir-Token', "a token and an editor of the reader: test_rules_http.py asks so"),
     ('sessions-http.md', 'CREATE ROLE', 'needs PostgreSQL: the roles of test_session_servers.py'),
+    ('takeover.md', 'systemctl kill', 'needs systemd: test_successor.py sends the signal'),
+    ('labs.md', '$ weir lab', 'test_lab.py compares the page with what is printed'),
     ('dashboard.md', '$ curl', 'numbers of an hour that was: test_dashboard_page.py compares the members'),
     ('top.md', '$ curl', 'numbers of a server that ran for long: test_top.py compares the members'),
     ('mutants.md', 'make mutants', 'takes an hour; test_mutants.py plants some'),
