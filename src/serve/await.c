@@ -9,6 +9,7 @@
 
 #define STEP_MS 1
 #define GOSSIP_NS WEIR_NS_PER_SECOND
+#define FROZEN_NS (WEIR_NS_PER_SECOND / 4)
 
 /* Each loop has its own way to the engine. */
 static bool engine_answers(const struct weir_common *common)
@@ -21,16 +22,19 @@ static bool engine_answers(const struct weir_common *common)
     return true;
 }
 
-static bool others_heard(const struct weir_common *common, const struct weir_setup *setup, uint64_t waited_ns)
+static bool others_heard(const struct weir_common *common, const struct weir_setup *setup, uint64_t engine_max_ns,
+                         uint64_t waited_ns)
 {
-    return (engine_answers(common) || waited_ns >= setup->config->redis.connect_timeout_ns) &&
+    return (engine_answers(common) || waited_ns >= engine_max_ns) &&
            (weir_gossip_server_synced(common->gossip, setup->rules) || waited_ns >= GOSSIP_NS);
 }
 
-void weir_await_others(struct weir_common *common, uv_loop_t *server, const struct weir_setup *setup)
+void weir_await_others(struct weir_common *common, uv_loop_t *server, const struct weir_setup *setup, bool frozen)
 {
+    const uint64_t timeout_ns = setup->config->redis.connect_timeout_ns;
+    const uint64_t engine_max_ns = frozen && timeout_ns > FROZEN_NS ? FROZEN_NS : timeout_ns;
     const uint64_t begun_ns = uv_hrtime();
-    while (!others_heard(common, setup, uv_hrtime() - begun_ns) && !atomic_load(&common->draining)) {
+    while (!others_heard(common, setup, engine_max_ns, uv_hrtime() - begun_ns) && !atomic_load(&common->draining)) {
         uv_run(server, UV_RUN_NOWAIT);
         for (size_t i = 0; i < common->loop_count; i++)
             uv_run(&common->loops[i].uv, UV_RUN_NOWAIT);

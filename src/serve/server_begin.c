@@ -85,7 +85,7 @@ int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fa
 int weir_server_open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
 {
     int error = 0;
-    weir_await_others(&server->common, &server->uv, server->options.setup);
+    weir_await_others(&server->common, &server->uv, server->options.setup, server->options.join);
     for (size_t i = 0; !error && !atomic_load(&server->common.draining) && i < server->options.listen_count; i++)
         error = weir_opened_init(&server->opened[i], i, &server->options.listens[i], &server->common, ret_fault);
     return error;

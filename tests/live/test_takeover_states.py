@@ -5,6 +5,7 @@ TLS, the file of counters, a service manager."""
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -370,6 +371,23 @@ class Tls(unittest.TestCase):
                 web = http.client.HTTPSConnection('localhost', chain.http, timeout=60, context=context)
                 self.assertEqual(check(web)[0], 429)
                 web.close()
+
+
+class Engine(unittest.TestCase):
+    def test_one_that_hangs_holds_up_nobody(self):
+        """The predecessor decided without it, and so does the successor, long before connect_timeout."""
+        with Redis() as redis:
+            config = (f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"], connect_timeout: 1min }} }}\n'
+                      'limits:\n  - { name: once, key: [user], rate: 1/day, burst: 1000, sharing: exact, on_failure: open }\n')
+            with Chain(config) as chain, contextlib.closing(http.client.HTTPConnection('127.0.0.1', chain.http, timeout=60)) as web:
+                self.assertEqual(check(web)[0], 200)
+                os.kill(redis.process.pid, signal.SIGSTOP)
+                try:
+                    chain.take_over()
+                    self.assertNotIn('take_over_failed', chain.output(0))
+                    self.assertEqual(check(web)[0], 200)
+                finally:
+                    os.kill(redis.process.pid, signal.SIGCONT)
 
 
 class Manager(unittest.TestCase):
