@@ -107,9 +107,18 @@ class Browser:
             raise AssertionError(f'{script}: {answer["exceptionDetails"]}')
         return answer['result'].get('value')
 
+    def holds(self, script):
+        """Whether it is true; not while the page gives way to another."""
+        try:
+            return self.run(f'!!({script})')
+        except AssertionError as error:
+            if 'navigated' in str(error) or 'context' in str(error):
+                return False
+            raise
+
     def until(self, script, timeout_s=30):
         deadline = time.monotonic() + timeout_s
-        while not self.run(f'!!({script})'):
+        while not self.holds(script):
             if time.monotonic() > deadline:
                 raise AssertionError(f'not within {timeout_s} s: {script}\n{self.complaints}')
             time.sleep(0.05)

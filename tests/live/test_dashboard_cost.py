@@ -16,7 +16,7 @@ from dashboard_browser import visit
 from test_dashboard_live import ask
 from weir_server import Resp, Weir
 
-SECONDS = 60 if os.environ.get('WEIR_TEST_EFFORT') == 'soak' else 10
+SECONDS = 60 if os.environ.get('WEIR_TEST_EFFORT') == 'soak' else 4
 LIMITS = 'top: { keys: text }\nlimits:\n' + ''.join(f'  - {{ name: limit-{i}, key: [user], rate: 100/min, burst: 20 }}\n'
                                                      for i in range(20))
 # What beat.js asks for when a mark changes, and how often at most and at least.
