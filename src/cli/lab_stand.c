@@ -131,6 +131,7 @@ _Noreturn static void program_exec(const char *path, const char *log, const char
     size_t count = 0;
     for (; words[count] && count + 1 < sizeof(arguments) / sizeof(arguments[0]); count++)
         arguments[count] = strdup(words[count]);
+    arguments[0] = strdup(path); /* initdb looks for others beside itself */
     arguments[count] = NULL;
     (void)execv(path, arguments);
     _exit(127);
