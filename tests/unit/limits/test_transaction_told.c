@@ -20,11 +20,13 @@ struct told {
 
 static void note(struct told *told, const struct weir_transaction *transaction)
 {
-    *told = (struct told){ .verdict = transaction->parts[0].verdict,
-                           .admitted = weir_transaction_decision(transaction).admitted,
-                           .fell_back = transaction->parts[0].fell_back,
+    *told = (struct told){ .fell_back = transaction->parts[0].fell_back,
                            .unknown = transaction->unknown,
                            .error = transaction->error };
+    if (transaction->verb != WEIR_TRANSACTION_FORGET) { /* which decides nothing */
+        told->verdict = transaction->parts[0].verdict;
+        told->admitted = weir_transaction_decision(transaction).admitted;
+    }
 }
 
 static void on_done(struct weir_transaction *transaction, void *context)
