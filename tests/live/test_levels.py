@@ -17,7 +17,7 @@ from test_exceptions import YEAR, Banned, metric, wall_ns
 from test_rules_store import check, in_force
 from weir_server import Resp, Weir
 
-SECONDS = {'short': 5, 'soak': 120}.get(os.environ.get('WEIR_TEST_EFFORT'), 15)
+SECONDS = {'short': 5, 'soak': 120}.get(os.environ.get('WEIR_TEST_EFFORT'), 8)
 KEYED = {'name': 'api', 'key': ['user']}
 AT_ENGINE = {'on_failure': 'closed', 'deadline': '10s'}
 PLUS = {'plus': {'rate': '30/day'}}
