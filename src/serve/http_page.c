@@ -5,7 +5,6 @@
  */
 #include "serve/http_page.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -26,13 +25,7 @@ static void reply(struct weir_http_call *call, const char *kind, const char *typ
     while (i < weir_page_files_count && strcmp(weir_page_files[i].kind, kind) != 0)
         i++;
     weir_assert(i < weir_page_files_count);
-    uint8_t *copy = malloc(weir_page_files[i].size);
-    if (!copy) {
-        weir_http_reply_problem(call, 503, "", "out of memory");
-        return;
-    }
-    memcpy(copy, weir_page_files[i].bytes, weir_page_files[i].size);
-    weir_http_reply_long(call, type, FIELDS, copy, weir_page_files[i].size);
+    weir_http_reply_shared(call, type, FIELDS, weir_page_files[i].bytes, weir_page_files[i].size);
 }
 
 void weir_http_page(struct weir_http_call *call)

@@ -4,7 +4,6 @@
  * about this server, and ask it for nothing else. Called by http.c. */
 #include "serve/http_play.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "serve/http_call.h"
@@ -27,13 +26,7 @@ static void reply(struct weir_http_call *call, const char *kind, const char *typ
         weir_http_reply_problem(call, 404, "", "this weir was built without its playground; /play says why");
         return;
     }
-    uint8_t *copy = malloc(weir_play_files[i].size);
-    if (!copy) {
-        weir_http_reply_problem(call, 503, "", "out of memory");
-        return;
-    }
-    memcpy(copy, weir_play_files[i].bytes, weir_play_files[i].size);
-    weir_http_reply_long(call, type, FIELDS, copy, weir_play_files[i].size);
+    weir_http_reply_shared(call, type, FIELDS, weir_play_files[i].bytes, weir_play_files[i].size);
 }
 
 void weir_http_play(struct weir_http_call *call)
