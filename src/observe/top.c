@@ -304,6 +304,8 @@ void weir_top_configure(struct weir_top *top, size_t loop, enum weir_top_keys ke
         weir_sketch_clear(own->sides[by].sketch);
         reset(&own->sides[by].sampler);
         own->sides[by].fresh = own->sides[by].unshown = false;
+        if (own->keys == WEIR_TOP_OFF)
+            continue; /* nothing was counted; to write all of it would cost a start half a millisecond */
         /* Of what was a text nothing stays. */
         explicit_bzero(own->sides[by].labels, sizeof(own->sides[by].labels));
         for (size_t i = 0; i < 2; i++)

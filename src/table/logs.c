@@ -11,8 +11,11 @@
 
 #include "base/assert.h"
 
+/* What is said of a block: of a ring's first one its state and order, of all others nothing, as fresh memory says. So
+ * rings that nobody asks for cost no page. */
 #define LOGS_FREE 0x80
-#define LOGS_INSIDE 0x7f /* not the first block of anything */
+#define LOGS_USED 0x40
+#define LOGS_INSIDE 0
 #define BLOCK_BYTES (WEIR_LOGS_ENTRIES_MIN * sizeof(uint64_t))
 
 static uint64_t link_make(uint32_t previous, uint32_t next)
@@ -57,6 +60,20 @@ static void list_remove(struct weir_logs *logs, uint32_t block, unsigned order)
     logs->states[block] = LOGS_INSIDE;
 }
 
+/* The largest aligned ring that fits, of what was in none yet, is free from now on. */
+static bool cut_off(struct weir_logs *logs)
+{
+    unsigned order = WEIR_LOGS_ORDERS - 1;
+    if (logs->fresh == logs->blocks)
+        return false;
+    while (logs->fresh % (1u << order) != 0 || logs->blocks - logs->fresh < 1u << order)
+        order--;
+    list_add(logs, logs->fresh, order);
+    logs->fresh += 1u << order;
+    weir_assert(logs->fresh <= logs->blocks);
+    return true;
+}
+
 int weir_logs_init(struct weir_logs *logs, size_t bytes)
 {
     size_t blocks = bytes / (BLOCK_BYTES + sizeof(uint8_t) + sizeof(uint16_t));
@@ -69,7 +86,7 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
         void *memory = mmap(NULL, blocks * BLOCK_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         logs->memory = memory == MAP_FAILED ? NULL : memory;
-        logs->states = malloc(blocks);
+        logs->states = calloc(blocks, sizeof *logs->states);
         logs->owners = calloc(blocks, sizeof *logs->owners);
         logs->kept_by = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->kept_by);
         logs->shares = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->shares);
@@ -77,19 +94,9 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
             weir_logs_deinit(logs);
             return WEIR_ENOMEM;
         }
-        memset(logs->states, LOGS_INSIDE, blocks);
     }
     pthread_mutex_init(&logs->mutex, NULL);
     logs->begun = true;
-    /* The largest aligned rings that fit, from the front. */
-    for (uint32_t block = 0; block < logs->blocks;) {
-        unsigned order = WEIR_LOGS_ORDERS - 1;
-        while (block % (1u << order) != 0 || logs->blocks - block < 1u << order)
-            order--;
-        list_add(logs, block, order);
-        block += 1u << order;
-        weir_assert(block <= logs->blocks);
-    }
     return 0;
 }
 
@@ -186,7 +193,8 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t owner
     if (owner && kept_full(logs, UINT64_C(1) << want, owner))
         order = WEIR_LOGS_ORDERS;
     while (order < WEIR_LOGS_ORDERS && logs->free_head[order] == WEIR_LOGS_NONE)
-        order++;
+        if (++order == WEIR_LOGS_ORDERS && cut_off(logs))
+            order = want;
     uint32_t block = order < WEIR_LOGS_ORDERS ? logs->free_head[order] : WEIR_LOGS_NONE;
     if (block != WEIR_LOGS_NONE) {
         list_remove(logs, block, order);
@@ -195,7 +203,7 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t owner
             order--;
             list_add(logs, block + (1u << order), order);
         }
-        logs->states[block] = (uint8_t)want;
+        logs->states[block] = (uint8_t)(LOGS_USED | want);
         logs->owners[block] = owner;
         logs->blocks_used += UINT64_C(1) << want;
         if (owner)
@@ -211,7 +219,7 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
 {
     unsigned order = order_of(entries);
     pthread_mutex_lock(&logs->mutex);
-    weir_assert(block < logs->blocks && logs->states[block] == order);
+    weir_assert(block < logs->blocks && logs->states[block] == (LOGS_USED | order));
     weir_assert(logs->blocks_used >= UINT64_C(1) << order);
     logs->blocks_used -= UINT64_C(1) << order;
     if (logs->owners[block])
@@ -230,6 +238,11 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
     pthread_mutex_unlock(&logs->mutex);
 }
 
+static unsigned order_at(const struct weir_logs *logs, uint32_t block)
+{
+    return logs->states[block] & ~(unsigned)(LOGS_FREE | LOGS_USED);
+}
+
 /* What the rings say, one by one. */
 struct counted {
     uint64_t used, kept;
@@ -239,7 +252,8 @@ struct counted {
 
 static void check_ring(const struct weir_logs *logs, uint32_t block, struct counted *counted)
 {
-    unsigned state = logs->states[block], order = state & ~(unsigned)LOGS_FREE;
+    unsigned state = logs->states[block], order = order_at(logs, block);
+    weir_assert(state != LOGS_INSIDE);
     weir_assert(order < WEIR_LOGS_ORDERS);
     uint32_t size = 1u << order, buddy = block ^ size;
     weir_assert(block % size == 0 && size <= logs->blocks - block);
@@ -274,8 +288,10 @@ void weir_logs_check(struct weir_logs *logs)
     struct counted counted = { 0 };
     uint64_t kept_by = 0, floors_open = 0;
     pthread_mutex_lock(&logs->mutex);
-    for (uint32_t block = 0; block < logs->blocks; block += 1u << (logs->states[block] & ~(unsigned)LOGS_FREE))
+    uint32_t block = 0;
+    for (; block < logs->fresh; block += 1u << order_at(logs, block))
         check_ring(logs, block, &counted);
+    weir_assert(block == logs->fresh);
     for (unsigned order = 0; order < WEIR_LOGS_ORDERS; order++)
         check_list(logs, order, counted.free[order]);
     for (uint32_t owner = 1; owner <= WEIR_LOGS_OWNERS && logs->blocks > 0; owner++) {

@@ -18,10 +18,11 @@
 
 struct weir_logs {
     uint64_t *memory;
-    uint8_t *states;   /* a block each: the order of the ring that begins here, with LOGS_FREE */
+    uint8_t *states;   /* a block each: the order of the ring that begins here, with its state; 0: none does */
     uint16_t *owners;  /* a block each: whose kept ring begins here, 0: nobody's */
     uint32_t *kept_by; /* of each owner: blocks in its rings */
     uint32_t blocks;
+    uint32_t fresh; /* this one and all behind it were in no ring yet: a start touches no page of them */
     uint32_t free_head[WEIR_LOGS_ORDERS]; /* doubly linked through the free blocks themselves */
     uint64_t blocks_used;
     uint64_t blocks_kept; /* of those: in rings that nobody may be made to give up */

@@ -223,8 +223,10 @@ static void open_logs(struct weir_logs *logs, uint32_t *ret_block)
         weir_logs_check(&logs);                                                                                        \
     }
 
-DAMAGE_LOGS(overlap, logs.states[block + 1] = 0)
-DAMAGE_LOGS(leave_room, logs.states[block] = 0)
+DAMAGE_LOGS(overlap, logs.states[block + 1] = logs.states[block])
+DAMAGE_LOGS(leave_room, logs.states[block] -= 1)
+DAMAGE_LOGS(lose_its_state, logs.states[block] = 0)
+DAMAGE_LOGS(end_elsewhere, logs.fresh--)
 DAMAGE_LOGS(be_no_ring, logs.states[block] = 99)
 DAMAGE_LOGS(miscount_used, logs.blocks_used--)
 DAMAGE_LOGS(miscount_kept, logs.blocks_kept++)
@@ -242,7 +244,9 @@ static void the_side_memory_is_checked(void **state)
     open_logs(&logs, &block);
     weir_logs_deinit(&logs);
     stops(overlap, "logs->states[block + i] == LOGS_INSIDE");
-    stops(leave_room, "order < WEIR_LOGS_ORDERS");
+    stops(leave_room, "state != LOGS_INSIDE");
+    stops(lose_its_state, "state != LOGS_INSIDE");
+    stops(end_elsewhere, "block == logs->fresh");
     stops(be_no_ring, "order < WEIR_LOGS_ORDERS");
     stops(miscount_used, "logs->blocks_used == counted.used");
     stops(miscount_kept, "logs->blocks_kept == counted.kept");
@@ -250,7 +254,7 @@ static void the_side_memory_is_checked(void **state)
     stops(miscount_floors, "logs->floors_open == floors_open");
     stops(lose_a_free_ring, "free == 0");
     stops(break_a_link, "link >> 32 == previous");
-    stops(give_twice, "logs->states[block] == order");
+    stops(give_twice, "logs->states[block] == (LOGS_USED | order)");
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -66,6 +67,28 @@ static void rings_never_overlap_and_all_come_back(void **state)
         largest++;
     assert_int_equal(largest, ARENA / (65536 * sizeof(uint64_t)) - 1); /* the last one's room keeps the states */
     weir_logs_check(&logs);
+    weir_logs_deinit(&logs);
+}
+
+static size_t resident_pages(const struct weir_logs *logs)
+{
+    static unsigned char resident[ARENA / 4096];
+    size_t pages = (logs->blocks * (size_t)64 + 4095) / 4096, count = 0;
+    assert_true(pages <= sizeof(resident));
+    assert_int_equal(mincore(logs->memory, pages * 4096, resident), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += resident[i] & 1;
+    return count;
+}
+
+static void a_start_touches_no_page(void **state)
+{
+    struct weir_logs logs;
+    (void)state;
+    assert_int_equal(weir_logs_init(&logs, ARENA), 0);
+    assert_int_equal(resident_pages(&logs), 0);
+    assert_int_not_equal(weir_logs_take(&logs, 8, 0), WEIR_LOGS_NONE);
+    assert_true(resident_pages(&logs) <= WEIR_LOGS_ORDERS); /* the halves of the ring that was split */
     weir_logs_deinit(&logs);
 }
 
@@ -180,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_never_overlap_and_all_come_back),
+        cmocka_unit_test(a_start_touches_no_page),
         cmocka_unit_test(no_memory_is_legal),
         cmocka_unit_test(logs__every_block_of_an_arena_is_given_out),
         cmocka_unit_test(logs__floors_agree_with_a_slow_reference),
