@@ -297,6 +297,7 @@ int weir_servers_wait(struct weir_servers *servers, uint64_t number, uint64_t de
 int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadline_ns)
 {
     (void)servers;
+    assert_in_range(id, 100, 100 + world.snapshot.count - 1);
     struct server *server = &world.servers[id - 100];
     assert_true(deadline_ns > world.now_ns);
     server->polls++;
