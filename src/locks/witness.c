@@ -40,8 +40,8 @@ int weir_witness_load(const char *path, struct weir_witness *ret_witness)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for: it holds no line of ours */
     if (fd < 0)
         return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
-    char line[LINE_MAX_SIZE] = { 0 }, again[LINE_MAX_SIZE];
-    ssize_t size = weir_whole_read(fd, line, sizeof line - 1);
+    char line[LINE_MAX_SIZE + 1] = { 0 }, again[LINE_MAX_SIZE];
+    ssize_t size = weir_whole_read(fd, line, LINE_MAX_SIZE);
     close(fd);
     if (size < 0)
         return WEIR_EIO;

@@ -27,6 +27,9 @@ static const char *named = ""; /* who has it */
 static bool is_down;           /* as the engine says */
 static unsigned idles;         /* how often it was idle */
 static uint64_t locks_held;    /* as it says */
+static bool has_quick;         /* the next engine answers at once, */
+static bool is_quick;          /* if it can, */
+static unsigned quick_calls;   /* and was asked so often */
 
 static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
@@ -57,6 +60,14 @@ static bool count_held(struct weir_lock_engine *engine, uint64_t *ret_count)
     return locks_held > 0;
 }
 
+static bool answer_quickly(struct weir_lock_engine *engine, struct weir_lock_op *op)
+{
+    (void)engine;
+    quick_calls++;
+    op->said = WEIR_LOCK_GRANTED;
+    return is_quick;
+}
+
 static void begin(const struct weir_lock_manager_options *options)
 {
     static struct weir_lock_engine_ops ops = {
@@ -64,7 +75,11 @@ static void begin(const struct weir_lock_manager_options *options)
     };
     static struct weir_lock_engine engine = { .ops = &ops };
     ops.poll_ns = poll_ns;
+    ops.quick = has_quick ? answer_quickly : NULL;
     poll_ns = 0;
+    has_quick = false;
+    is_quick = true;
+    quick_calls = 0;
     is_down = false;
     idles = 0;
     locks_held = 0;
@@ -95,7 +110,11 @@ static void submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64
 static void say(size_t i, enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
 {
     struct weir_lock_op *op = &manager->ops[i];
+    const struct weir_lock_op *from = &manager->asked[i]->op;
     assert_int_equal(op->verb, asked);
+    assert_true(op->name.data == from->name.data && op->name.size == from->name.size);
+    assert_true(op->owner.data == from->owner.data && op->owner.size == from->owner.size);
+    assert_true(op->ttl_ns == from->ttl_ns && op->seen == from->seen && op->due_ns == 0);
     op->status = 0;
     op->said = said;
     number += *holder && strcmp(holder, named) != 0;

@@ -37,6 +37,7 @@ struct server {
     int refuses;                     /* connections: the error */
     unsigned turns;                  /* what it says to so many questions is `now`, then it is `polled`; 0: never */
     unsigned breaks;                 /* of all connections that there were */
+    unsigned last;                   /* so many questions it hears, and breaks; 0: it does not */
     unsigned late;                   /* its poller hears from it after so many waits */
     unsigned asked, polls, settling; /* how often */
     unsigned tried, taken, counted;  /* how many connections, and reads */
@@ -217,6 +218,10 @@ int weir_link_ask(struct weir_link *link, uint64_t deadline_ns)
         return weir_link_state(link) == WEIR_LINK_BUSY ? WEIR_EBUSY : WEIR_EIO;
     server->asked++;
     world.now_ns++;
+    if (server->asked == server->last) {
+        server->breaks++;
+        return WEIR_EIO;
+    }
     if (server->turns && server->asked > server->turns)
         server->now = server->polled;
     link->shown = server->now;

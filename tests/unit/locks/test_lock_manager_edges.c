@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The manager, turn by turn: the moment at which each thing is due, and the bounds. */
+#include <malloc.h>
+
 #include "lock_manager_turns.h"
 
 static const struct weir_lock_manager_options usual = { 0 };
@@ -118,6 +120,57 @@ static void edges__who_is_found_to_hold_it_is_looked_for_among_those_who_wait(vo
     weir_lock_manager_destroy_threadless(manager);
 }
 
+/* One may join a queue whose first is not due to be asked: as soon as it is known who holds the lock he waits, or is
+ * told so if he does not. */
+static void edges__what_a_holder_says_is_known_to_who_has_just_come(void **state)
+{
+    (void)state;
+    begin(&usual);
+    submit(0, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 1000); /* ends before A is asked for again */
+    now_ns += 1000;
+    submit(1, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 0);
+    submit(2, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+    assert_int_equal(answers[2], 1);
+    rest();
+    assert_int_equal(answers[1], 1);
+    assert_int_equal(requests[1].op.said, WEIR_LOCK_HELD);
+    assert_int_equal(answers[0], 0);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* Of all that may be due the first counts, and only what is there. */
+static void edges__the_next_turn_is_due_when_the_first_thing_is(void **state)
+{
+    enum { QUEUE, WAIT, IDLE, PUT_OFF, GATHERED, KINDS };
+    (void)state;
+    for (unsigned there = 0; there < 1U << KINDS; there++)
+        for (unsigned first = 0; first < KINDS; first++) {
+            struct weir_lock_manager_request request = { 0 };
+            struct weir_due dues[2] = { { 0 }, { 0 } };
+            uint64_t at_ns[KINDS], least_ns = UINT64_MAX;
+            begin(&usual);
+            for (unsigned kind = 0; kind < KINDS; kind++) {
+                at_ns[kind] = now_ns + (first + kind) % KINDS;
+                if (there >> kind & 1 && at_ns[kind] < least_ns)
+                    least_ns = at_ns[kind];
+            }
+            if (there >> QUEUE & 1)
+                weir_due_set(&manager->queues_due, &dues[0], at_ns[QUEUE]);
+            if (there >> WAIT & 1)
+                weir_due_set(&manager->waits_due, &dues[1], at_ns[WAIT]);
+            manager->idle_ns = there >> IDLE & 1 ? at_ns[IDLE] : UINT64_MAX;
+            manager->put_off.first = there >> PUT_OFF & 1 ? &request : NULL;
+            manager->put_off_ns = at_ns[PUT_OFF];
+            manager->gathered.first = there >> GATHERED & 1 ? &request : NULL;
+            manager->gather_until_ns = at_ns[GATHERED];
+            assert_int_equal(weir_lock_manager_due_ns(manager, now_ns), least_ns);
+            assert_int_equal(manager->resting, !(there >> IDLE & 1));
+            weir_lock_manager_destroy_threadless(manager);
+        }
+}
+
 /* Who does not wait has his answer in the turn that asks for it, and leaves nothing behind. */
 static void edges__who_does_not_wait_is_answered_in_his_turn(void **state)
 {
@@ -127,6 +180,12 @@ static void edges__who_does_not_wait_is_answered_in_his_turn(void **state)
         submit(0, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 0);
         turn(WEIR_LOCK_ACQUIRE, granted ? WEIR_LOCK_GRANTED : WEIR_LOCK_HELD, granted ? "A" : "H", 60 * SECOND);
         assert_int_equal(answers[0], 1);
+        assert_int_equal(requests[0].op.status, 0);
+        assert_int_equal(requests[0].op.said, granted ? WEIR_LOCK_GRANTED : WEIR_LOCK_HELD);
+        assert_int_equal(requests[0].op.lease_ns, 60 * SECOND);
+        assert_int_equal(requests[0].op.token.number, 2);
+        assert_int_equal(requests[0].op.holder_size, 1);
+        assert_int_equal(requests[0].op.holder[0], granted ? 'A' : 'H');
         assert_int_equal(manager->pending, 0);
         assert_int_equal(manager->queues.count, 0);
         assert_int_equal(manager->owners.count, 0);
@@ -217,6 +276,8 @@ static void edges__the_heaps_have_room_for_all(void **state)
     turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
     assert_int_equal(manager->waits_due.count, 3);
     assert_int_equal(manager->waits_due.max, 3);
+    assert_true(malloc_usable_size(manager->queues_due.members) >= 4 * sizeof(void *)); /* the first is not used */
+    assert_true(malloc_usable_size(manager->waits_due.members) >= 4 * sizeof(void *));
     assert_int_equal(manager->pending, 2);
     rest();
     for (size_t i = 0; i < 3; i++)
@@ -286,6 +347,8 @@ int main(void)
         cmocka_unit_test(edges__an_engine_is_idle_after_a_second),
         cmocka_unit_test(edges__who_went_during_a_turn_is_looked_at_only_if_it_is_not_over),
         cmocka_unit_test(edges__when_a_raise_is_asked_for_again),
+        cmocka_unit_test(edges__what_a_holder_says_is_known_to_who_has_just_come),
+        cmocka_unit_test(edges__the_next_turn_is_due_when_the_first_thing_is),
         cmocka_unit_test(edges__who_does_not_wait_is_answered_in_his_turn),
         cmocka_unit_test(edges__how_many_and_how_long_an_acquire_waits_for),
         cmocka_unit_test(edges__a_batch_is_bounded),

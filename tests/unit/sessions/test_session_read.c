@@ -285,6 +285,24 @@ static void read__after_a_write_is_on_the_connection_that_read(void **state)
     end();
 }
 
+/* Where that connection breaks as it is asked what was written, its primary is asked over another one. */
+static void read__after_a_write_that_broke_is_where_all_of_it_shows(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    world.servers[0].last = world.servers[0].asked + 1;
+    expect_read("b", false, 0);
+    assert_int_equal(world.servers[0].taken, 2);
+    assert_int_equal(session->token.places[0].position, 400);
+    end();
+}
+
 /* Nor is anything read where what it wrote cannot be kept: it might not be shown there. */
 static void read__after_a_write_that_has_no_room_in_the_token_is_refused(void **state)
 {
@@ -466,6 +484,7 @@ int main(void)
         cmocka_unit_test(read__again_asks_nobody),
         cmocka_unit_test(read__at_a_standby_again_asks_no_poller),
         cmocka_unit_test(read__after_a_write_is_on_the_connection_that_read),
+        cmocka_unit_test(read__after_a_write_that_broke_is_where_all_of_it_shows),
         cmocka_unit_test(read__after_a_write_that_has_no_room_in_the_token_is_refused),
         cmocka_unit_test(read__tries_each_that_cannot_be_reached_once),
         cmocka_unit_test(read__is_of_no_zombie_wherever_it_stands),
