@@ -27,6 +27,7 @@ static const char *named = ""; /* who has it */
 static bool is_down;           /* as the engine says */
 static unsigned idles;         /* how often it was idle */
 static uint64_t locks_held;    /* as it says */
+static unsigned destroyed;     /* how often */
 static bool has_quick;         /* the next engine answers at once, */
 static bool is_quick;          /* if it can, */
 static unsigned quick_calls;   /* and was asked so often */
@@ -40,6 +41,7 @@ static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_
 static void destroy(struct weir_lock_engine *engine)
 {
     (void)engine;
+    destroyed++;
 }
 
 static void idle(struct weir_lock_engine *engine)
@@ -50,6 +52,7 @@ static void idle(struct weir_lock_engine *engine)
 
 static void on_done(struct weir_lock_manager_request *request)
 {
+    assert_true(request->own.finished && request->own.waiter.phase == WEIR_WAITER_DONE);
     answers[request - requests]++;
 }
 
@@ -68,7 +71,7 @@ static bool answer_quickly(struct weir_lock_engine *engine, struct weir_lock_op 
     return is_quick;
 }
 
-static void begin(const struct weir_lock_manager_options *options)
+static int try_begin(const struct weir_lock_manager_options *options)
 {
     static struct weir_lock_engine_ops ops = {
         .state = show_state, .destroy = destroy, .idle = idle, .held = count_held
@@ -88,7 +91,13 @@ static void begin(const struct weir_lock_manager_options *options)
     number = 1;
     memset(answers, 0, sizeof answers);
     now_ns = 1000 * SECOND;
-    assert_int_equal(weir_lock_manager_create_threadless(&engine, options, &manager), 0);
+    destroyed = 0;
+    return weir_lock_manager_create_threadless(&engine, options, &manager);
+}
+
+static void begin(const struct weir_lock_manager_options *options)
+{
+    assert_int_equal(try_begin(options), 0);
 }
 
 static int try_submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)

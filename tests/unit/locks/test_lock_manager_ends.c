@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The manager, turn by turn: how it begins and ends, what is answered beside a turn, and what is given back. */
+#include <sys/random.h>
+
 #include "lock_manager_turns.h"
 
 static const struct weir_lock_manager_options usual = { 0 };
 
 static unsigned signals;
+static size_t random_missing; /* of the bytes that are asked for */
 
-/* In place of the C library's: no thread sleeps here. */
+/* In place of the C library's: the same each time, and no thread sleeps here. */
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+    (void)flags;
+    memset(buffer, 7, length - random_missing);
+    return (ssize_t)(length - random_missing);
+}
+
 int pthread_cond_signal(pthread_cond_t *cond)
 {
     (void)cond;
@@ -41,6 +51,19 @@ static void ends__what_is_usual_at_the_beginning(void **state)
     assert_int_equal(manager->timeout_ns, 5);
     weir_lock_manager_destroy_threadless(manager);
     weir_lock_manager_destroy(NULL);
+}
+
+/* Names whose hashes somebody could foretell would be put into one chain. */
+static void ends__it_does_not_begin_without_a_secret(void **state)
+{
+    (void)state;
+    random_missing = 1;
+    assert_int_equal(try_begin(&usual), WEIR_EIO);
+    assert_int_equal(destroyed, 1);
+    random_missing = 0;
+    begin(&usual);
+    weir_lock_manager_destroy_threadless(manager);
+    assert_int_equal(destroyed, 1);
 }
 
 /* Its caller may have had another answer in it before. */
@@ -295,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends__what_is_usual_at_the_beginning),
+        cmocka_unit_test(ends__it_does_not_begin_without_a_secret),
         cmocka_unit_test(ends__a_request_begins_empty),
         cmocka_unit_test(ends__when_a_quick_answer_may_be_given),
         cmocka_unit_test(ends__what_is_given_back),

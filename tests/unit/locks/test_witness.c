@@ -81,9 +81,19 @@ ssize_t __wrap_read(int fd, void *bytes, size_t size)
     return is_interrupted() ? -1 : __real_read(fd, bytes, piece > 0 && size > piece ? piece : size);
 }
 
+static int first_free; /* of the numbers of files */
+
+static int next_free(void)
+{
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
 static int set_up(void **state)
 {
     (void)state;
+    first_free = next_free();
     strcpy(folder, "/tmp/weir-witness-XXXXXX");
     if (!mkdtemp(folder))
         return -1;
@@ -95,7 +105,7 @@ static int tear_down(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(folder); /* fails if a file was left over */
+    return rmdir(folder) == 0 && next_free() == first_free ? 0 : -1; /* no file is left over, nor left open */
 }
 
 static void assert_same(const struct weir_witness *a, const struct weir_witness *b)
