@@ -7,7 +7,6 @@
  * itself. */
 #include "locks/manager.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -25,15 +24,11 @@ static void sleep_until_due(struct weir_lock_manager *manager)
 {
     pthread_mutex_lock(&manager->mutex);
     uint64_t until_ns = weir_lock_manager_due_ns(manager, weir_timing_now(CLOCK_MONOTONIC));
-    while (until_ns > 0 && !weir_lock_manager_called(manager)) {
-        if (until_ns == UINT64_MAX) {
+    while (!weir_lock_manager_called(manager) && weir_timing_now(CLOCK_MONOTONIC) < until_ns)
+        if (until_ns == UINT64_MAX)
             pthread_cond_wait(&manager->wake, &manager->mutex);
-            continue;
-        }
-        if (weir_timing_now(CLOCK_MONOTONIC) >= until_ns ||
-            weir_timing_wait(&manager->wake, &manager->mutex, until_ns) == ETIMEDOUT)
-            break;
-    }
+        else
+            (void)weir_timing_wait(&manager->wake, &manager->mutex, until_ns);
     pthread_mutex_unlock(&manager->mutex);
 }
 

@@ -373,8 +373,8 @@ void weir_lock_manager_hear(struct weir_lock_manager *manager)
 
 void weir_lock_manager_overdue(struct weir_lock_manager *manager)
 {
-    while (weir_due_next_ns(&manager->waits_due) <= (manager->stop ? UINT64_MAX - 1 : manager->now_ns)) {
-        struct weir_due *due = weir_due_first(&manager->waits_due);
+    struct weir_due *due;
+    while ((due = weir_due_first(&manager->waits_due)) && (manager->stop || due->at_ns <= manager->now_ns)) {
         struct weir_lock_manager_request *request = weir_container(due, struct weir_lock_manager_request, own.due);
         weir_due_remove(&manager->waits_due, due);
         fulfil(manager, request, weir_waiting_end(&request->own.queue->waiting, &request->own.waiter, manager->stop));

@@ -118,8 +118,8 @@ bool weir_lock_manager_begin(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     manager->now_ns = now_ns;
     take(manager);
-    if (manager->stop && !manager->backlog.first && !manager->gathered.first && !manager->urgent.first &&
-        manager->queues.count == 0 && !manager->finished.first)
+    if (manager->stop && !manager->backlog.first && !manager->urgent.first && manager->queues.count == 0 &&
+        !manager->finished.first)
         return false;
     weir_lock_manager_gather(manager);
     return true;

@@ -40,15 +40,14 @@ int weir_witness_load(const char *path, struct weir_witness *ret_witness)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for: it holds no line of ours */
     if (fd < 0)
         return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
-    char line[LINE_MAX_SIZE], again[LINE_MAX_SIZE];
-    ssize_t size = weir_whole_read(fd, line, sizeof line - 1);
+    char line[LINE_MAX_SIZE + 1] = { 0 }, again[LINE_MAX_SIZE];
+    ssize_t size = weir_whole_read(fd, line, LINE_MAX_SIZE);
     close(fd);
     if (size < 0)
         return WEIR_EIO;
-    line[size] = 0;
     struct weir_witness witness = { 0 };
     uint64_t *const fields[] = { &witness.system, &witness.timeline, &witness.position, &witness.incarnation };
-    char *at = line + (strncmp(line, HEAD, strlen(HEAD)) == 0 ? strlen(HEAD) : 0);
+    char *at = line + strlen(HEAD);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         *fields[i] = strtoull(at, &at, 10);
     /* Only what we would have written ourselves is ours: spaces, signs, overflow and the checksum, all in one. */
@@ -73,7 +72,7 @@ int weir_witness_save(const char *path, const struct weir_witness *witness)
     char line[LINE_MAX_SIZE], next[PATH_MAX];
     size_t size = format(witness, line);
     int length = snprintf(next, sizeof next, "%s.next", path);
-    if (length < 0 || (size_t)length >= sizeof next)
+    if ((size_t)length >= sizeof next)
         return WEIR_EIO;
     if (write_synced(next, line, size) != 0 || rename(next, path) != 0) {
         unlink(next);

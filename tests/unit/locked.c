@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linked into a test (meson.build), where it stands before the C library's: whoever unlocks a mutex has locked it, and
- * whoever locked it lets go. One thread alone would never notice that a lock was left out. */
+ * whoever locked it lets go; no more are destroyed than were made. One thread alone would never notice that a lock was
+ * left out, nor that memory of zeros was taken for a mutex. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
@@ -19,6 +23,7 @@ enum { HELD_MAX = 8 };
 
 static _Thread_local pthread_mutex_t *held[HELD_MAX];
 static _Thread_local unsigned count;
+static atomic_int made;
 
 static void stop(const char *why)
 {
@@ -66,8 +71,16 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
     return __real_pthread_mutex_unlock(mutex);
 }
 
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    made++;
+    return __real_pthread_mutex_init(mutex, attributes);
+}
+
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
+    if (--made < 0)
+        stop("destroyed without having been made");
     if (place_of(mutex) > 0)
         stop("destroyed while it is held");
     return __real_pthread_mutex_destroy(mutex);

@@ -37,6 +37,7 @@ struct server {
     int refuses;                     /* connections: the error */
     unsigned turns;                  /* what it says to so many questions is `now`, then it is `polled`; 0: never */
     unsigned breaks;                 /* of all connections that there were */
+    unsigned last;                   /* so many questions it hears, and breaks; 0: it does not */
     unsigned late;                   /* its poller hears from it after so many waits */
     unsigned asked, polls, settling; /* how often */
     unsigned tried, taken, counted;  /* how many connections, and reads */
@@ -217,6 +218,10 @@ int weir_link_ask(struct weir_link *link, uint64_t deadline_ns)
         return weir_link_state(link) == WEIR_LINK_BUSY ? WEIR_EBUSY : WEIR_EIO;
     server->asked++;
     world.now_ns++;
+    if (server->asked == server->last) {
+        server->breaks++;
+        return WEIR_EIO;
+    }
     if (server->turns && server->asked > server->turns)
         server->now = server->polled;
     link->shown = server->now;
@@ -297,6 +302,7 @@ int weir_servers_wait(struct weir_servers *servers, uint64_t number, uint64_t de
 int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadline_ns)
 {
     (void)servers;
+    assert_in_range(id, 100, 100 + world.snapshot.count - 1);
     struct server *server = &world.servers[id - 100];
     assert_true(deadline_ns > world.now_ns);
     server->polls++;

@@ -3,6 +3,7 @@
  * Objects that are made while memory runs out: at the first allocation, the second, and so on until all were granted.
  * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. Linked with
  * --wrap, so that our calls of the allocator come here first and are counted. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,6 +39,8 @@ int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
 int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context);
 
 enum { LIVE_MAX = 4096 };
 static void *live[LIVE_MAX];
@@ -45,6 +48,7 @@ static size_t live_count;
 static long granted; /* until there is no more */
 static bool counts;
 static int mutexes; /* begun and not ended */
+static bool thread_denied;
 
 static bool denied(void)
 {
@@ -108,6 +112,11 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
     mutexes--;
     return __real_pthread_mutex_destroy(mutex);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context)
+{
+    return thread_denied ? EAGAIN : __real_pthread_create(thread, attributes, run, context);
 }
 
 /* `make` makes something and unmakes it again; `least` allocations are needed for that. */
@@ -429,10 +438,30 @@ static int make_manager(void)
     return error;
 }
 
+static int start_manager(void)
+{
+    static const struct weir_lock_engine_ops ops = { .state = engine_state, .destroy = engine_destroy };
+    struct weir_lock_engine engine = { .ops = &ops };
+    struct weir_lock_manager *manager;
+    engines_destroyed = 0;
+    int error = weir_lock_manager_create(&engine, &(struct weir_lock_manager_options){ .waiters_max = 8 }, &manager);
+    if (!error)
+        weir_lock_manager_destroy(manager);
+    assert_int_equal(engines_destroyed, 1);
+    return error;
+}
+
 static void a_lock_manager(void **state)
 {
     (void)state;
     each_in_turn(make_manager, 5);
+    each_in_turn(start_manager, 5);
+    counts = thread_denied = true;
+    granted = 1000;
+    assert_int_equal(start_manager(), WEIR_EIO);
+    counts = thread_denied = false;
+    assert_int_equal(live_count, 0);
+    assert_int_equal(mutexes, 0);
     weir_lock_manager_destroy(NULL);
 }
 

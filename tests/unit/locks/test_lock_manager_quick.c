@@ -118,7 +118,9 @@ static bool is_quick(enum weir_lock_verb verb, const char *name, const char *own
 {
     struct sent sent;
     prepare(&sent, verb, name, owner);
-    return weir_lock_manager_quick(manager, &sent.request);
+    bool done = weir_lock_manager_quick(manager, &sent.request);
+    assert_int_equal(sent.request.own.waiter.phase, done ? WEIR_WAITER_DONE : WEIR_WAITER_COME);
+    return done;
 }
 
 static void submit(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -63,19 +64,36 @@ static bool is_interrupted(void)
     return piece > 0 && ++calls % 2 == 0;
 }
 
+static bool is_inherited(int fd)
+{
+    return !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+
 ssize_t __wrap_write(int fd, const void *bytes, size_t size)
 {
+    assert_false(is_inherited(fd));
     return is_interrupted() ? -1 : __real_write(fd, bytes, piece > 0 && size > piece ? piece : size);
 }
 
 ssize_t __wrap_read(int fd, void *bytes, size_t size)
 {
+    assert_false(is_inherited(fd));
     return is_interrupted() ? -1 : __real_read(fd, bytes, piece > 0 && size > piece ? piece : size);
+}
+
+static int first_free; /* of the numbers of files */
+
+static int next_free(void)
+{
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
 }
 
 static int set_up(void **state)
 {
     (void)state;
+    first_free = next_free();
     strcpy(folder, "/tmp/weir-witness-XXXXXX");
     if (!mkdtemp(folder))
         return -1;
@@ -87,7 +105,7 @@ static int tear_down(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(folder); /* fails if a file was left over */
+    return rmdir(folder) == 0 && next_free() == first_free ? 0 : -1; /* no file is left over, nor left open */
 }
 
 static void assert_same(const struct weir_witness *a, const struct weir_witness *b)
@@ -183,6 +201,27 @@ static void witness__lies_in_the_working_folder_if_its_path_names_none(void **st
     assert_same(&read, &witness);
 }
 
+/* Of a path there is as much room as the system takes, and what does not fit is not cut. */
+static void witness__has_a_path_as_long_as_there_is(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { 1, 2, 3, 4 }, read;
+    char within[PATH_MAX], before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    for (size_t length = PATH_MAX - sizeof ".next" - 1; length <= PATH_MAX - 1; length++) {
+        const bool fits = length + sizeof ".next" <= PATH_MAX;
+        memset(within, '/', length);
+        within[0] = '.';
+        within[length - 1] = 'w';
+        within[length] = 0;
+        assert_int_equal(weir_witness_save(within, &witness), fits ? 0 : WEIR_EIO);
+        assert_int_equal(weir_witness_load(within, &read), fits ? 0 : WEIR_ENOENT);
+        assert_int_equal(unlink("w"), fits ? 0 : -1);
+    }
+    assert_int_equal(chdir(before), 0);
+}
+
 /* Where somebody has made one by mistake: the service must not stand until somebody writes to it, or reads from it. */
 static void witness__a_fifo_is_not_waited_for(void **state)
 {
@@ -214,7 +253,6 @@ static void witness__is_whole_though_it_goes_in_pieces(void **state)
     piece = 0;
 }
 
-/* The file first, then its name. Where the disk does not take one of the two, it is not saved. */
 /* Of a longer file beside it, that somebody left there, nothing stays. */
 static void witness__is_written_over_whatever_lies_beside_it(void **state)
 {
@@ -224,7 +262,7 @@ static void witness__is_written_over_whatever_lies_beside_it(void **state)
     char next[80], left[300];
     snprintf(next, sizeof next, "%s.next", path);
     memset(left, 'x', sizeof left);
-    int fd = open(next, O_WRONLY | O_CREAT, 0600);
+    int fd = open(next, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, left, sizeof left), sizeof left);
     close(fd);
     assert_int_equal(weir_witness_save(path, &saved), 0);
@@ -232,6 +270,7 @@ static void witness__is_written_over_whatever_lies_beside_it(void **state)
     assert_same(&read, &saved);
 }
 
+/* The file first, then its name. Where the disk does not take one of the two, it is not saved. */
 static void witness__is_durable_before_it_is_saved(void **state)
 {
     static const struct weir_witness witness = { .system = 1, .timeline = 2, .position = 3, .incarnation = 4 };
@@ -255,6 +294,7 @@ int main(void)
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),
         CASE(witness__lies_in_the_working_folder_if_its_path_names_none),
+        CASE(witness__has_a_path_as_long_as_there_is),
         CASE(witness__is_whole_though_it_goes_in_pieces),
         CASE(witness__a_fifo_is_not_waited_for),
     };

@@ -116,6 +116,7 @@ static void gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed(void *
         { SAME, SAME, MUTE, 0 }, /* it says so itself */
         { SAME, MUTE, SAME, 0 }, /* or it followed none of the others */
         { SAME, MUTE, MUTE, WEIR_ECUTOFF },
+        { MUTE, MUTE, SAME, WEIR_ECUTOFF },
         { SAME, UNTOLD, MUTE, WEIR_ECUTOFF },
         { SAME, RAISED, MUTE, WEIR_ECUTOFF }, /* it wrote on its own */
         { SAME, PROMOTED, SAME, WEIR_ECUTOFF },
@@ -234,6 +235,24 @@ static void write__goes_to_one_that_was_promoted_just_now(void **state)
     assert_int_equal(world.servers[0].asked, 2);
     assert_int_equal(world.waits, 0);
     end();
+}
+
+/* One whose connection breaks as it is asked whether it is the primary is asked over another one. */
+static void write__asks_again_where_the_connection_breaks(void **state)
+{
+    (void)state;
+    for (unsigned last = 1; last <= 2; last++) {
+        struct pg_conn *conn;
+        begin(1);
+        stand(0, primary(1, 5, 400));
+        world.servers[0].now.run = world.servers[0].polled.run = 6;
+        world.servers[0].last = last;
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+        assert_int_equal(weir_session_write(session, &conn), 0);
+        assert_int_equal(world.servers[0].taken, 2);
+        assert_int_equal(world.servers[0].dropped, 1);
+        end();
+    }
 }
 
 /* That all connections are lent, or that one is in use, is said at once. */
@@ -426,6 +445,7 @@ int main(void)
         cmocka_unit_test(gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled),
         cmocka_unit_test(write__goes_to_one_that_was_promoted_just_now),
         cmocka_unit_test(write__says_what_its_connection_says),
+        cmocka_unit_test(write__asks_again_where_the_connection_breaks),
         cmocka_unit_test(write__goes_to_a_primary_that_its_poller_knows_as_it_is),
         cmocka_unit_test(write__goes_to_no_primary_that_says_it_is_none),
         cmocka_unit_test(write__waits_for_a_primary),

@@ -62,12 +62,14 @@ struct pg_conn {
 };
 
 static atomic_int open_count, refuse_count;
+static atomic_uint_fast64_t connect_until_ns, first_until_ns; /* of the newest connection, and its first question */
 static int unusable; /* what the first question to a new connection ends with */
 
 int weir_link_connect(const char *conninfo, uint64_t deadline_ns, struct pg_conn **ret_conn,
                       struct weir_fault *ret_fault)
 {
-    (void)deadline_ns, (void)ret_fault;
+    (void)ret_fault;
+    atomic_store(&connect_until_ns, deadline_ns);
     if (strcmp(conninfo, "down") == 0)
         return WEIR_EDOWN;
     struct pg_conn *conn = calloc(1, sizeof *conn);
@@ -98,7 +100,8 @@ const char *weir_shown_why_not(int error)
 
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed)
 {
-    (void)conn, (void)deadline_ns;
+    (void)conn;
+    atomic_store(&first_until_ns, deadline_ns);
     *ret_fixed = (struct weir_shown_fixed){ .system = 1 };
     return unusable;
 }
@@ -292,6 +295,22 @@ static void session_pool__a_forgotten_server_leaves_no_trace(void **state)
     assert_int_equal(held, 0);
 }
 
+/* One timeout for all of it. */
+static void session_pool__opens_a_connection_within_its_timeout(void **state)
+{
+    (void)state;
+    for (uint64_t timeout_ns = 0; timeout_ns <= UINT64_C(3600000000000); timeout_ns += UINT64_C(1200000000000)) {
+        struct weir_pool *pool;
+        assert_int_equal(weir_pool_create(1, timeout_ns, &pool), 0);
+        uint64_t before_ns = weir_ask_now_ns();
+        struct weir_link *link = take(pool, 1, "x");
+        assert_in_range(connect_until_ns, before_ns + timeout_ns, weir_ask_now_ns() + timeout_ns);
+        assert_int_equal(first_until_ns, connect_until_ns);
+        weir_pool_give(pool, link);
+        weir_pool_destroy(pool);
+    }
+}
+
 /* Nor is anything kept of a server that there was no memory for. */
 static void session_pool__without_memory_lends_none(void **state)
 {
@@ -462,6 +481,7 @@ int main(void)
         cmocka_unit_test(session_pool__keeps_none_that_is_broken_or_in_use_or_of_an_address_of_before),
         cmocka_unit_test(session_pool__lends_connections_that_wait),
         cmocka_unit_test(session_pool__says_why_it_lends_none),
+        cmocka_unit_test(session_pool__opens_a_connection_within_its_timeout),
         cmocka_unit_test(session_pool__another_address_has_the_whole_bound),
         cmocka_unit_test(session_pool__a_forgotten_server_leaves_no_trace),
         cmocka_unit_test(session_pool__without_memory_lends_none),

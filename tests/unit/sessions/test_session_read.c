@@ -118,7 +118,8 @@ static void read__at_the_leader_waits_anew_for_what_it_has_seen_since(void **sta
 /* What a standby shows the primary may not show yet: it is read once those that ran have ended. */
 static void read__at_a_primary_awaits_the_commits_that_standbys_show(void **state)
 {
-    const struct weir_place seen = { .timeline = 1, .position = 200, .standby = true };
+    const struct weir_place seen = { .timeline = 1, .position = 200, .standby = true },
+                            elsewhere = { .system = SYSTEM + 1, .timeline = 1, .position = 200, .standby = true };
     (void)state;
     for (unsigned settles = 0; settles < 2; settles++) {
         begin(2);
@@ -127,6 +128,7 @@ static void read__at_a_primary_awaits_the_commits_that_standbys_show(void **stat
         world.servers[0].settles = settles;
         stand(1, standby(1, 80));
         open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, seen);
+        session->token.places[session->token.count++] = elsewhere;
         struct weir_read read;
         if (settles)
             assert_true(weir_session_read(session, &read) == 0 && read.leader);
@@ -134,6 +136,7 @@ static void read__at_a_primary_awaits_the_commits_that_standbys_show(void **stat
             expect_refused(WEIR_EBEHIND, "a", "behind");
         assert_true(world.servers[0].settling > 0);
         assert_int_equal(session->token.places[0].standby, !settles);
+        assert_true(session->token.places[1].standby); /* of another system this primary proves nothing */
         end();
     }
     begin(1); /* alone, it showed all that was shown */
@@ -279,6 +282,42 @@ static void read__after_a_write_is_on_the_connection_that_read(void **state)
     stand(0, primary(1, 5, 480));
     world.servers[1].busy = true;
     expect_refused(WEIR_EBUSY, "b", "a transaction is open");
+    end();
+}
+
+/* Where that connection breaks as it is asked what was written, its primary is asked over another one. */
+static void read__after_a_write_that_broke_is_where_all_of_it_shows(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    world.servers[0].last = world.servers[0].asked + 1;
+    expect_read("b", false, 0);
+    assert_int_equal(world.servers[0].taken, 2);
+    assert_int_equal(session->token.places[0].position, 400);
+    end();
+}
+
+/* Nor is anything read where what it wrote cannot be kept: it might not be shown there. */
+static void read__after_a_write_that_has_no_room_in_the_token_is_refused(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    for (unsigned i = 0; i < WEIR_SESSION_PLACES_MAX; i++)
+        session->token.places[i] = (struct weir_place){ .system = SYSTEM + 1 + i, .timeline = 1, .position = 8 };
+    session->token.count = WEIR_SESSION_PLACES_MAX;
+    expect_refused(WEIR_ELIMIT, "token", "too many histories");
     end();
 }
 
@@ -445,6 +484,8 @@ int main(void)
         cmocka_unit_test(read__again_asks_nobody),
         cmocka_unit_test(read__at_a_standby_again_asks_no_poller),
         cmocka_unit_test(read__after_a_write_is_on_the_connection_that_read),
+        cmocka_unit_test(read__after_a_write_that_broke_is_where_all_of_it_shows),
+        cmocka_unit_test(read__after_a_write_that_has_no_room_in_the_token_is_refused),
         cmocka_unit_test(read__tries_each_that_cannot_be_reached_once),
         cmocka_unit_test(read__is_of_no_zombie_wherever_it_stands),
         cmocka_unit_test(read__by_lamports_clock_is_where_the_clock_is_far_enough),
