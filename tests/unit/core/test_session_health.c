@@ -305,6 +305,18 @@ static void a_strangers_history__is_not_known(void **state)
     expect(B, WEIR_HEALTH_STRANGER);
 }
 
+/* Whoever goes, the others stay, in their order. */
+static void health__who_is_removed_is_gone_and_nobody_else(void **state)
+{
+    for (unsigned goes = 0; goes < SERVERS; goes++) {
+        begin(state);
+        weir_health_remove(&health, &servers[goes]);
+        assert_int_equal(health.count, SERVERS - 1);
+        for (unsigned i = 0; i < SERVERS - 1; i++)
+            assert_ptr_equal(health.servers[i], &servers[i < goes ? i : i + 1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +332,7 @@ int main(void)
         cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
+        cmocka_unit_test(health__who_is_removed_is_gone_and_nobody_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
