@@ -79,7 +79,7 @@ static void gossip__forgetting_what_all_have_heard_leaves_no_gap(void **state)
         assert_true(net_ask(net, 1, k, 5, true));
     const uint64_t change = node->change;
     for (uint32_t j = 0; j < 3; j++)
-        node->peers[j].acked = change - (j == 2); /* of the second key one has not heard */
+        node->peers[j].acked = j == 1 ? 0 : change - (j == 2); /* of the second key one has not heard */
     weir_gossip_forget(node, net_key(net, 1, 0));
     assert_int_equal(node->cut, 0);
     weir_gossip_forget(node, net_key(net, 1, 1));
@@ -100,6 +100,7 @@ static void gossip__a_gap_is_charged_once(void **state)
         head.seq++;
         assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
         assert_int_equal(net->node[0].limit.losses_count, 1);
+        assert_int_equal(peer->known_ns, net_clock(net, 0)); /* up to now it is accounted for */
     }
     head.seq++;
     head.cut++;
@@ -122,6 +123,22 @@ static void gossip__starts_together_with_all_the_others_or_not(void **state)
         weir_gossip_hear_end(node, &head, true, net_clock(net, 1));
     }
     assert_true(node->synced);
+}
+
+/* A counter's window begins at a multiple of its span, in coarse ticks too. */
+static void gossip_key__a_long_window_began_at_a_tick(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec decade = { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = 3650 * DAY };
+    struct net *net = begin_by(&decade, 2);
+    const struct weir_gossip_key *key = net_key(net, 0, 0);
+    const struct weir_limit *limit = &key->limit->limit;
+    assert_true(limit->shift < 0);
+    const uint64_t span_ns = limit->span << -limit->shift;
+    for (uint64_t late_ns = 0; late_ns < 16; late_ns++) {
+        const struct weir_event event = { .now_ns = 3 * span_ns + late_ns };
+        assert_int_equal(weir_gossip_window_start(key, &event), 3 * span_ns);
+    }
 }
 
 static void gossip__a_limit_that_is_none_is_refused(void **state)
@@ -286,6 +303,7 @@ int main(void)
         cmocka_unit_test(gossip__forgetting_what_all_have_heard_leaves_no_gap),
         cmocka_unit_test(gossip__a_gap_is_charged_once),
         cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
+        cmocka_unit_test(gossip_key__a_long_window_began_at_a_tick),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
         cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),
