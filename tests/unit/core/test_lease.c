@@ -294,9 +294,29 @@ static void lease__versions_go_by_token_then_by_sequence(void **state)
     }
 }
 
+/* What lies behind the places that are in use is the caller's. */
+static void holders_move_no_more_than_they_have(void **state)
+{
+    (void)state;
+    enum { MAX = 4, ALL = 12 };
+    struct weir_lease_holder out[ALL], held_by;
+    for (uint64_t goes = 1; goes <= MAX; goes++) {
+        struct weir_holders holders = { .out = out, .max = MAX };
+        for (uint64_t i = 0; i < ALL; i++)
+            out[i] = (struct weir_lease_holder){ .id = 100 + i };
+        for (uint64_t id = 1; id <= MAX; id++)
+            assert_int_equal(weir_holders_take(&holders, id, id, id * SECOND, 1, &held_by), WEIR_HOLDERS_GRANTED);
+        assert_true(weir_holders_release(&holders, goes, 2));
+        assert_int_equal(weir_holders_expire(&holders, 1 + 2 * SECOND), goes > 2 ? 1 : 2);
+        for (uint64_t i = MAX; i < ALL; i++)
+            assert_int_equal(out[i].id, 100 + i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holders_move_no_more_than_they_have),
         cmocka_unit_test(lease__holders_agree_with_a_plain_reference),
         cmocka_unit_test(lease__a_renewal_after_the_end_is_refused_though_nobody_took_it),
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),

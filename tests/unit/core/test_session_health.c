@@ -167,6 +167,9 @@ static void a_connection__tells_of_runs_that_are_known(void **state)
     assert_false(weir_health_tell(&health, &shown, &ask));
     assert_true(ask);
     assert_int_equal(health.known.run_count, 1);
+    shown.run = 1;
+    health.known.run_count = 0; /* what stands behind the known ones is none of them */
+    assert_false(weir_health_tell(&health, &shown, &ask));
 }
 
 /* Of a timeline that is the first there is but one. */
