@@ -219,6 +219,19 @@ static void batched__by_a_newer_definition_the_engine_decides(void **state)
     }
 }
 
+/* Nobody waits for it any more. */
+static void batched__a_repeated_answer_changes_nothing(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    hear(30, 31, SECOND + 3 * MS);
+    const struct weir_batched before = key;
+    hear(30, 61, SECOND + 4 * MS);
+    assert_int_equal(key.pocket, 30);
+    assert_memory_equal(&key, &before, sizeof key);
+}
+
 /* A single unit that is held has a deadline as any number of them has. */
 static void batched__of_what_is_held_a_unit_counts(void **state)
 {
@@ -251,6 +264,7 @@ int main(void)
         cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
         cmocka_unit_test(batched__who_has_asked_is_not_idle),
         cmocka_unit_test(batched__an_answer_that_came_too_late_ends_the_stint),
+        cmocka_unit_test(batched__a_repeated_answer_changes_nothing),
         cmocka_unit_test(batched__of_what_is_held_a_unit_counts),
         cmocka_unit_test(batched__by_a_newer_definition_the_engine_decides),
     };

@@ -141,6 +141,43 @@ static void gossip_key__a_long_window_began_at_a_tick(void **state)
     }
 }
 
+/* What may have been used before a start is none of a window that has begun since: at the earliest 13 s before its end,
+ * for it may be a twelfth longer than its period. */
+static void gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW, .count = 1200, .period_ns = 12 * SECOND };
+    for (int later = 0; later < 2; later++) {
+        struct net *net = net_begin(&the_net, 1, 2, &spec, 5000);
+        net->now_ns += 10 * SECOND;
+        const struct weir_event peek = { .now_ns = net_clock(net, 0),
+                                         .cost = 1,
+                                         .window = { .id = 7, .end_after_ns = 3 * SECOND + (uint64_t)later } };
+        struct weir_verdict verdict;
+        weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &peek, true, &verdict);
+        assert_int_equal(verdict.remaining > 0, later);
+    }
+}
+
+/* A key that is new has its part in the losses of the last fill time, an hour here, and in none before. */
+static void gossip_key__of_losses_those_of_the_last_fill_time_count(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct net_node *node = &net->node[0];
+    const uint64_t now_ns = 10 * HOUR, id[2] = { 9, 9 };
+    assert_int_equal(node->limit.fill_ns, HOUR);
+    node->limit.losses_count = 3;
+    node->limit.losses[0].at_ns = now_ns - HOUR - 1;
+    for (uint64_t late = 0; late < 2; late++) {
+        node->limit.losses[1].at_ns = now_ns - HOUR + late;
+        node->limit.losses[2].at_ns = now_ns - 1;
+        weir_gossip_key_init(&node->gossip, &node->keys[0], id, &node->limit, node->about[0], now_ns);
+        assert_int_equal(node->keys[0].losses, 2 - late);
+        assert_int_equal(node->keys[0].at_ns, node->limit.losses[2 - late].at_ns);
+    }
+}
+
 static void gossip__a_limit_that_is_none_is_refused(void **state)
 {
     (void)state;
@@ -304,6 +341,8 @@ int main(void)
         cmocka_unit_test(gossip__a_gap_is_charged_once),
         cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
         cmocka_unit_test(gossip_key__a_long_window_began_at_a_tick),
+        cmocka_unit_test(gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed),
+        cmocka_unit_test(gossip_key__of_losses_those_of_the_last_fill_time_count),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
         cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),

@@ -280,6 +280,17 @@ static void lease__a_round_is_done_fenced_or_unknown(void **state)
     assert_int_equal(weir_round_hear(&round, 2, WEIR_EIO), WEIR_ROUND_FENCED);
 }
 
+static void lease__each_step_of_a_takeover_needs_its_own_quorum(void **state)
+{
+    (void)state;
+    const struct weir_quorum quorum = { .replicas = 5, .install = 2, .read = 3, .write = 4 };
+    static const unsigned needs[] = {
+        [WEIR_TAKEOVER_INSTALL] = 2, [WEIR_TAKEOVER_READ] = 3, [WEIR_TAKEOVER_WRITE_BACK] = 4, [WEIR_TAKEOVER_READY] = 4
+    };
+    for (unsigned step = 0; step < sizeof needs / sizeof needs[0]; step++)
+        assert_int_equal(weir_takeover_need(&quorum, (enum weir_takeover)step), needs[step]);
+}
+
 static void lease__versions_go_by_token_then_by_sequence(void **state)
 {
     (void)state;
@@ -327,6 +338,7 @@ int main(void)
         cmocka_unit_test(lease__a_mark_refuses_older_tokens_and_those_not_installed),
         cmocka_unit_test(lease__quorums_meet_or_are_refused),
         cmocka_unit_test(lease__a_round_is_done_fenced_or_unknown),
+        cmocka_unit_test(lease__each_step_of_a_takeover_needs_its_own_quorum),
         cmocka_unit_test(lease__versions_go_by_token_then_by_sequence),
     };
     seed = test_random_seed();

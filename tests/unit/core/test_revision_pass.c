@@ -37,6 +37,7 @@ static void a_number_that_only_keys_say_is_passed(void **state)
     assert_true(passes(&a, 1));
     assert_int_equal(a.newest.number, NOW_S + 6);
     assert_int_equal(a.newest.checksum, 7);
+    assert_int_equal(weir_revision_passed(&a.newest), 1); /* that of a start */
     visit(&engine, &a, NOW_S);
     visit(&engine, &b, NOW_S);
     assert_int_equal(b.newest.number, NOW_S + 6);

@@ -337,6 +337,9 @@ static void token__holds_several_systems_and_places_that_nobody_can_merge(void *
     full = token;
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 99, 8), NULL), WEIR_ELIMIT);
     assert_memory_equal(&token, &full, sizeof token);
+    const struct weir_session_token other = { .wrote_ns = 5, .count = 1, .places = { PLACE(8, 99, 8) } };
+    assert_int_equal(weir_session_token_merge(&token, &other, NULL), WEIR_ELIMIT);
+    assert_memory_equal(&token, &full, sizeof token);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 12, 16), NULL), 0);
     /* What could not be merged then can be now. */
     weir_known_history(

@@ -16,17 +16,21 @@
 
 static struct weir_table table;
 static unsigned told;
+static void (*on_forgotten)(void); /* while the table is at it */
 
 static void forgotten(void *context, uint32_t limit, uint64_t a, uint64_t b, bool evicted)
 {
     (void)context, (void)limit, (void)a, (void)b, (void)evicted;
     told++;
+    if (on_forgotten)
+        on_forgotten();
 }
 
 static int begin(void **state)
 {
     (void)state;
     told = 0;
+    on_forgotten = NULL;
     return weir_table_init(&table, 64 << 10, SECOND, NOW, forgotten, NULL);
 }
 
@@ -168,6 +172,129 @@ static void who_is_kept_stays_until_it_is_dead(void **state)
     assert_int_equal(told, 0);
 }
 
+struct shown {
+    unsigned count, full_at;
+};
+
+static bool show_until_full(void *context, uint64_t hash, const struct weir_held *held)
+{
+    struct shown *shown = context;
+    (void)hash, (void)held;
+    return ++shown->count != shown->full_at;
+}
+
+/* Where a line's first entry leaves no more room its others are shown, and no line after it. */
+static void a_reading_ends_with_the_line_that_filled_it(void **state)
+{
+    (void)state;
+    for (unsigned full_at = 1; full_at <= 4; full_at++) {
+        uint64_t cursor = 0;
+        struct shown shown = { .full_at = full_at };
+        for (uint64_t i = 0; full_at == 1 && i < 4; i++) {
+            struct weir_held held;
+            hold(i / 2 << 4 | (i + 1) << 40, &held);
+            weir_table_release(&held, NARROW, NOW + SECOND);
+        }
+        assert_true(weir_table_read(&table, &cursor, SIZE_MAX, show_until_full, &shown));
+        assert_int_equal(cursor, (full_at + 1) / 2);
+        assert_int_equal(shown.count, 2 * cursor);
+        weir_table_read_end(&table, &cursor);
+    }
+}
+
+/* ---- what changes while a step is under way ---- */
+
+static uint64_t newcomers_line;
+
+static void hold_the_neighbour(void)
+{
+    struct weir_slot *slot = &table.lines[newcomers_line].slot[1];
+    if (told == 1)
+        assert_true(weir_slot_swap(slot, weir_slot_load(slot), weir_pair_lock(weir_slot_load(slot))));
+}
+
+/* Of two who must go for a wide newcomer the second is held by then: another place is found. */
+static void who_is_held_meanwhile_stays(void **state)
+{
+    (void)state;
+    const uint64_t newcomer = UINT64_C(0x123456789) << 20;
+    uint64_t cursor = 0, wait_ns;
+    struct weir_held held;
+    weir_table_set_kind(&table, NARROW + 1, (struct weir_kind){ .wide = true }, 10);
+    weir_table_walk(&table, &cursor, 0, NOW, NULL, NULL, NULL); /* nobody moves during a walk */
+    for (uint64_t i = 0; i < 8; i++) {
+        hold(weir_table_home(&table, newcomer, i / 4, table.count) << 4 | (i + 1) << 40, &held);
+        weir_table_release(&held, NARROW, NOW + SECOND);
+    }
+    newcomers_line = weir_table_home(&table, newcomer, false, table.count);
+    on_forgotten = hold_the_neighbour;
+    assert_int_equal(weir_table_hold(&table, newcomer, NARROW + 1, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns),
+                     WEIR_HOLD_OK);
+    struct weir_slot *neighbour = &table.lines[newcomers_line].slot[1];
+    assert_ptr_not_equal(held.slot, neighbour - 1);
+    assert_true(weir_pair_locked(weir_slot_load(neighbour)));
+    assert_true(weir_slot_swap(neighbour, weir_slot_load(neighbour), weir_pair_unlock(weir_slot_load(neighbour))));
+    assert_int_equal(told, 3);
+    weir_table_release(&held, NARROW + 1, NOW + SECOND);
+}
+
+static void see_the_marks(void)
+{
+    assert_int_equal(table.growing, 1);
+    assert_int_equal(table.walking, 1);
+}
+
+/* Nothing grows or moves while times are brought to another base. */
+static void a_rebase_is_alone(void **state)
+{
+    (void)state;
+    struct weir_held held;
+    weir_table_set_kind(&table, NARROW + 1, (struct weir_kind){ .wide = true, .notified = true }, 10);
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, 1, NARROW + 1, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    weir_table_release(&held, NARROW + 1, NOW);
+    on_forgotten = see_the_marks;
+    weir_table_rebase(&table, NOW + 3600 * SECOND);
+    assert_int_equal(told, 1);
+    assert_int_equal(table.growing, 0);
+    assert_int_equal(table.walking, 0);
+}
+
+static struct weir_slot *charged_meanwhile;
+
+/* Between the look at an entry and the hold on it somebody charges it, once. */
+static bool want_and_charge(void *context, uint32_t limit)
+{
+    unsigned *asked = context;
+    if (++*asked == 1)
+        assert_true(weir_slot_swap(charged_meanwhile, weir_slot_load(charged_meanwhile),
+                                   weir_pair_at(weir_slot_load(charged_meanwhile), NOW + 2 * SECOND)));
+    return limit == NARROW;
+}
+
+static void see_charged(void *context, struct weir_held *held)
+{
+    (void)context;
+    told++;
+    assert_true(weir_pair_locked(weir_slot_load(held->slot)));
+    assert_int_equal(weir_pair_fresh_at(held->pair), NOW + 2 * SECOND);
+    weir_table_release(held, NARROW, NOW + 2 * SECOND);
+}
+
+static void a_walk_shows_an_entry_as_it_is(void **state)
+{
+    (void)state;
+    uint64_t cursor = 0;
+    unsigned asked = 0;
+    struct weir_held held;
+    hold(1, &held);
+    charged_meanwhile = held.slot;
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_false(weir_table_walk(&table, &cursor, SIZE_MAX, NOW, want_and_charge, see_charged, &asked));
+    assert_int_equal(asked, 2);
+    assert_int_equal(told, 1);
+}
+
 /* More addresses than there are. */
 static void a_table_that_cannot_be_had_is_none(void **state)
 {
@@ -186,6 +313,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(nobody_grows_the_table_for_ever, begin, end),
         cmocka_unit_test_setup_teardown(a_line_is_split_whole_or_not_at_all, begin, end),
         cmocka_unit_test_setup_teardown(who_is_kept_stays_until_it_is_dead, begin, end),
+        cmocka_unit_test_setup_teardown(a_reading_ends_with_the_line_that_filled_it, begin, end),
+        cmocka_unit_test_setup_teardown(who_is_held_meanwhile_stays, begin, end),
+        cmocka_unit_test_setup_teardown(a_rebase_is_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_walk_shows_an_entry_as_it_is, begin, end),
         cmocka_unit_test(a_table_that_cannot_be_had_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
