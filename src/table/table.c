@@ -144,19 +144,18 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
     for (;;) {
         struct weir_pair seen;
         struct weir_slot *slot = weir_table_find(table, hash, &seen);
-        if (slot) {
-            if (hold_seen(table, slot, seen, ret_held))
-                return WEIR_HOLD_OK;
-            weir_relax(&spins);
-            continue;
-        }
-        if (absent == WEIR_ABSENT_LEAVE) { /* it may be on the move: only under the shards' locks is "none" sure */
+        if (!slot && absent == WEIR_ABSENT_LEAVE) { /* on the move? only under the shards' locks is "none" sure */
             struct weir_shards shards;
             weir_shards_lock(table, hash, &shards);
             slot = weir_table_find(table, hash, &seen);
             weir_shards_unlock(table, &shards);
             if (!slot)
                 return WEIR_HOLD_ABSENT;
+        }
+        if (slot) {
+            if (hold_seen(table, slot, seen, ret_held))
+                return WEIR_HOLD_OK;
+            weir_relax(&spins);
             continue;
         }
         bool last_resort = !can_grow(table) || grown >= GROW_TRIES;

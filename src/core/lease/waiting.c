@@ -285,7 +285,6 @@ void weir_waiting_leave(struct weir_waiting *waiting, struct weir_waiter *waiter
     weir_assert(waiter->next ? waiter->next->previous == waiter : waiting->last == waiter);
     *(waiter->previous ? &waiter->previous->next : &waiting->first) = waiter->next;
     *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter->previous;
-    waiter->next = waiter->previous = NULL;
     waiting->count--;
     waiting->new_count -= weir_waiter_is_new(waiter);
     weir_waiter_move(waiter, to);

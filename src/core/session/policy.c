@@ -84,7 +84,7 @@ static struct weir_route choose(const struct weir_policy_request *request, struc
             return chosen;
     }
     chosen = weir_route_choose(route);
-    if (chosen.server == WEIR_ROUTE_NONE && !chosen.wait && route->behind == WEIR_BEHIND_STALE)
+    if (chosen.server == WEIR_ROUTE_NONE && route->behind == WEIR_BEHIND_STALE)
         chosen = choose_mute(request, route, servers);
     /* sticky and window go there all the same */
     if (chosen.server != WEIR_ROUTE_NONE && chosen.verdict == WEIR_PLACE_OK && is_mute(request, chosen.server))

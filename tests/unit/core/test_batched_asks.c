@@ -219,6 +219,38 @@ static void batched__by_a_newer_definition_the_engine_decides(void **state)
     }
 }
 
+/* Nobody waits for it any more. */
+static void batched__a_repeated_answer_changes_nothing(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    hear(30, 31, SECOND + 3 * MS);
+    const struct weir_batched before = key;
+    hear(30, 61, SECOND + 4 * MS);
+    assert_int_equal(key.pocket, 30);
+    assert_memory_equal(&key, &before, sizeof key);
+}
+
+/* A single unit that is held has a deadline as any number of them has. */
+static void batched__of_what_is_held_a_unit_counts(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    options.interval_ns = 3600 * SECOND;
+    options.lost_ns = 100 * SECOND;
+    step(WEIR_SHARE_RESERVE, 30, 2 * SECOND);
+    const uint64_t deadline_ns = 2 * SECOND + 54 * SECOND, stint = key.stint; /* a tenth of the hold is the margin */
+    assert_int_equal(hear(1, 31, 4 * SECOND).wake_ns, 4 * SECOND + (deadline_ns - 4 * SECOND) / 2);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 5 * SECOND).say, WEIR_SHARE_YES);
+    assert_true(step(WEIR_SHARE_TICK, 0, 30 * SECOND).wake_ns == deadline_ns);
+    step(WEIR_SHARE_TICK, 0, deadline_ns - 1);
+    assert_int_equal(key.stint, stint);
+    step(WEIR_SHARE_TICK, 0, deadline_ns);
+    assert_int_equal(key.stint, stint + 1);
+    assert_int_equal(key.dead, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +264,8 @@ int main(void)
         cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
         cmocka_unit_test(batched__who_has_asked_is_not_idle),
         cmocka_unit_test(batched__an_answer_that_came_too_late_ends_the_stint),
+        cmocka_unit_test(batched__a_repeated_answer_changes_nothing),
+        cmocka_unit_test(batched__of_what_is_held_a_unit_counts),
         cmocka_unit_test(batched__by_a_newer_definition_the_engine_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

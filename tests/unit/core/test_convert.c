@@ -52,6 +52,23 @@ static void a_debt_counts_until_its_end_and_not_then(void **state)
     }
 }
 
+/* What fits into the capacity is no debt, and a clock that came back is told from it as before. */
+static void what_is_owed_beyond_the_capacity_lies_ahead(void **state)
+{
+    (void)state;
+    static const struct {
+        enum weir_algorithm algorithm;
+        uint64_t units, more; /* emissions further ahead */
+    } cases[] = { { WEIR_TOKEN_BUCKET, 0, 0 },  { WEIR_TOKEN_BUCKET, 9, 0 },   { WEIR_TOKEN_BUCKET, 10, 0 },
+                  { WEIR_TOKEN_BUCKET, 11, 1 }, { WEIR_LEAKY_BUCKET, 25, 15 }, { WEIR_FIXED_WINDOW, 2 * SECOND, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_limit limit = limit_of(cases[i].algorithm, 10, SECOND);
+        const uint64_t before = limit.ahead_max;
+        weir_limit_owes(&limit, cases[i].units);
+        assert_int_equal(limit.ahead_max - before, cases[i].more * limit.emission);
+    }
+}
+
 static void a_counter_holds_63_bits(void **state)
 {
     const struct weir_limit limit = limit_of(WEIR_SLIDING_COUNTER, 10, SECOND);
@@ -89,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permits_of_a_clock_that_came_back_end_with_a_lease),
         cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
+        cmocka_unit_test(what_is_owed_beyond_the_capacity_lies_ahead),
         cmocka_unit_test(a_counter_holds_63_bits),
         cmocka_unit_test(an_attempt_ends_what_a_clock_that_jumped_left),
     };

@@ -88,6 +88,10 @@ static void gossip_key__of_a_node_that_is_superseded_has_nothing_left(void **sta
         assert_int_equal(verdict.next_after_ns, SECOND);
         assert_int_equal(node->refused.superseded, charges);
     }
+    const struct weir_event look = net_event(net, 0, 0); /* nothing is asked for, and nothing refused */
+    assert_int_equal(weir_gossip_reserve(node, net_key(net, 0, 0), &look, false, &verdict), WEIR_SHARE_YES);
+    assert_true(verdict.admitted);
+    assert_int_equal(node->refused.superseded, 1);
 }
 
 /* What is set aside may be committed at any time: neither the limit's time nor the slack's lets the key go. */

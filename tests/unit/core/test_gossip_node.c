@@ -79,7 +79,7 @@ static void gossip__forgetting_what_all_have_heard_leaves_no_gap(void **state)
         assert_true(net_ask(net, 1, k, 5, true));
     const uint64_t change = node->change;
     for (uint32_t j = 0; j < 3; j++)
-        node->peers[j].acked = change - (j == 2); /* of the second key one has not heard */
+        node->peers[j].acked = j == 1 ? 0 : change - (j == 2); /* of the second key one has not heard */
     weir_gossip_forget(node, net_key(net, 1, 0));
     assert_int_equal(node->cut, 0);
     weir_gossip_forget(node, net_key(net, 1, 1));
@@ -100,6 +100,7 @@ static void gossip__a_gap_is_charged_once(void **state)
         head.seq++;
         assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
         assert_int_equal(net->node[0].limit.losses_count, 1);
+        assert_int_equal(peer->known_ns, net_clock(net, 0)); /* up to now it is accounted for */
     }
     head.seq++;
     head.cut++;
@@ -122,6 +123,59 @@ static void gossip__starts_together_with_all_the_others_or_not(void **state)
         weir_gossip_hear_end(node, &head, true, net_clock(net, 1));
     }
     assert_true(node->synced);
+}
+
+/* A counter's window begins at a multiple of its span, in coarse ticks too. */
+static void gossip_key__a_long_window_began_at_a_tick(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec decade = { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = 3650 * DAY };
+    struct net *net = begin_by(&decade, 2);
+    const struct weir_gossip_key *key = net_key(net, 0, 0);
+    const struct weir_limit *limit = &key->limit->limit;
+    assert_true(limit->shift < 0);
+    const uint64_t span_ns = limit->span << -limit->shift;
+    for (uint64_t late_ns = 0; late_ns < 16; late_ns++) {
+        const struct weir_event event = { .now_ns = 3 * span_ns + late_ns };
+        assert_int_equal(weir_gossip_window_start(key, &event), 3 * span_ns);
+    }
+}
+
+/* What may have been used before a start is none of a window that has begun since: at the earliest 13 s before its end,
+ * for it may be a twelfth longer than its period. */
+static void gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW, .count = 1200, .period_ns = 12 * SECOND };
+    for (int later = 0; later < 2; later++) {
+        struct net *net = net_begin(&the_net, 1, 2, &spec, 5000);
+        net->now_ns += 10 * SECOND;
+        const struct weir_event peek = { .now_ns = net_clock(net, 0),
+                                         .cost = 1,
+                                         .window = { .id = 7, .end_after_ns = 3 * SECOND + (uint64_t)later } };
+        struct weir_verdict verdict;
+        weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &peek, true, &verdict);
+        assert_int_equal(verdict.remaining > 0, later);
+    }
+}
+
+/* A key that is new has its part in the losses of the last fill time, an hour here, and in none before. */
+static void gossip_key__of_losses_those_of_the_last_fill_time_count(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct net_node *node = &net->node[0];
+    const uint64_t now_ns = 10 * HOUR, id[2] = { 9, 9 };
+    assert_int_equal(node->limit.fill_ns, HOUR);
+    node->limit.losses_count = 3;
+    node->limit.losses[0].at_ns = now_ns - HOUR - 1;
+    for (uint64_t late = 0; late < 2; late++) {
+        node->limit.losses[1].at_ns = now_ns - HOUR + late;
+        node->limit.losses[2].at_ns = now_ns - 1;
+        weir_gossip_key_init(&node->gossip, &node->keys[0], id, &node->limit, node->about[0], now_ns);
+        assert_int_equal(node->keys[0].losses, 2 - late);
+        assert_int_equal(node->keys[0].at_ns, node->limit.losses[2 - late].at_ns);
+    }
 }
 
 static void gossip__a_limit_that_is_none_is_refused(void **state)
@@ -286,6 +340,9 @@ int main(void)
         cmocka_unit_test(gossip__forgetting_what_all_have_heard_leaves_no_gap),
         cmocka_unit_test(gossip__a_gap_is_charged_once),
         cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
+        cmocka_unit_test(gossip_key__a_long_window_began_at_a_tick),
+        cmocka_unit_test(gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed),
+        cmocka_unit_test(gossip_key__of_losses_those_of_the_last_fill_time_count),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
         cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),

@@ -191,6 +191,7 @@ static void test_what_the_teller_does_not_know_comes_on_top(void **state)
     hear_of_all(net, 8, 12);
     assert_int_equal(count_in_window(net, 0), 30 + 8);
     assert_int_equal(net_used(net, 0, 0), 40 + 8);
+    assert_int_equal(key_of(net, 0)->charged, 20 + 40 + 8);
 }
 
 /* Who knows a later start of a node knows what the one before it did. */

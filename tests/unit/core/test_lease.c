@@ -280,6 +280,17 @@ static void lease__a_round_is_done_fenced_or_unknown(void **state)
     assert_int_equal(weir_round_hear(&round, 2, WEIR_EIO), WEIR_ROUND_FENCED);
 }
 
+static void lease__each_step_of_a_takeover_needs_its_own_quorum(void **state)
+{
+    (void)state;
+    const struct weir_quorum quorum = { .replicas = 5, .install = 2, .read = 3, .write = 4 };
+    static const unsigned needs[] = {
+        [WEIR_TAKEOVER_INSTALL] = 2, [WEIR_TAKEOVER_READ] = 3, [WEIR_TAKEOVER_WRITE_BACK] = 4, [WEIR_TAKEOVER_READY] = 4
+    };
+    for (unsigned step = 0; step < sizeof needs / sizeof needs[0]; step++)
+        assert_int_equal(weir_takeover_need(&quorum, (enum weir_takeover)step), needs[step]);
+}
+
 static void lease__versions_go_by_token_then_by_sequence(void **state)
 {
     (void)state;
@@ -294,9 +305,29 @@ static void lease__versions_go_by_token_then_by_sequence(void **state)
     }
 }
 
+/* What lies behind the places that are in use is the caller's. */
+static void holders_move_no_more_than_they_have(void **state)
+{
+    (void)state;
+    enum { MAX = 4, ALL = 12 };
+    struct weir_lease_holder out[ALL], held_by;
+    for (uint64_t goes = 1; goes <= MAX; goes++) {
+        struct weir_holders holders = { .out = out, .max = MAX };
+        for (uint64_t i = 0; i < ALL; i++)
+            out[i] = (struct weir_lease_holder){ .id = 100 + i };
+        for (uint64_t id = 1; id <= MAX; id++)
+            assert_int_equal(weir_holders_take(&holders, id, id, id * SECOND, 1, &held_by), WEIR_HOLDERS_GRANTED);
+        assert_true(weir_holders_release(&holders, goes, 2));
+        assert_int_equal(weir_holders_expire(&holders, 1 + 2 * SECOND), goes > 2 ? 1 : 2);
+        for (uint64_t i = MAX; i < ALL; i++)
+            assert_int_equal(out[i].id, 100 + i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holders_move_no_more_than_they_have),
         cmocka_unit_test(lease__holders_agree_with_a_plain_reference),
         cmocka_unit_test(lease__a_renewal_after_the_end_is_refused_though_nobody_took_it),
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),
@@ -307,6 +338,7 @@ int main(void)
         cmocka_unit_test(lease__a_mark_refuses_older_tokens_and_those_not_installed),
         cmocka_unit_test(lease__quorums_meet_or_are_refused),
         cmocka_unit_test(lease__a_round_is_done_fenced_or_unknown),
+        cmocka_unit_test(lease__each_step_of_a_takeover_needs_its_own_quorum),
         cmocka_unit_test(lease__versions_go_by_token_then_by_sequence),
     };
     seed = test_random_seed();

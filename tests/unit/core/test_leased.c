@@ -413,6 +413,19 @@ static void leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up(voi
     give_up_late(1);
 }
 
+static void leased__what_was_spent_when_an_answer_is_too_late_is_told_no_more(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_RESERVE, 50, SECOND + 10 * MS).send);
+    step(WEIR_SHARE_RESERVE, 3, SECOND + 20 * MS);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 3, SECOND + 20 * MS).say, WEIR_SHARE_YES);
+    const uint64_t stint = key.stint;
+    hear_patiently(50, SECOND, 2 * SECOND);
+    assert_int_equal(key.stint, stint + 1);
+    assert_true(key.pocket == 0 && key.spent == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +454,7 @@ int main(void)
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
         cmocka_unit_test(leased__a_return_that_may_have_come_too_late_is_counted),
         cmocka_unit_test(leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up),
+        cmocka_unit_test(leased__what_was_spent_when_an_answer_is_too_late_is_told_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,35 @@ static void leased__only_the_ask_under_way_can_be_lost(void **state)
     assert_int_equal(key.sent_want, want);
 }
 
+/* Those who waited for an ask that was lost have been told so: the next is for who comes then. */
+static void leased__who_waited_for_what_was_lost_is_not_asked_for(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    step(WEIR_SHARE_RESERVE, 1, SECOND);
+    hear(key.seq, 1, 2 * SECOND, 100, SECOND + MS); /* nothing more remains, of which a chunk could be a part */
+    step(WEIR_SHARE_RESERVE, 1, SECOND + MS);
+    step(WEIR_SHARE_COMMIT, 1, SECOND + MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS).ask.want, 30);
+    step(WEIR_SHARE_RESERVE, 20, SECOND + 3 * MS);
+    step(WEIR_SHARE_UNANSWERED, 0, SECOND + 4 * MS);
+    const struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 5, SECOND + 5 * MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.want, 5);
+    assert_int_equal(effects.ask.least, 5);
+}
+
+/* Who holds nothing and has told all has nothing to renew. */
+static void leased__who_was_granted_nothing_does_not_ask_again_unasked(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    step(WEIR_SHARE_RESERVE, 1, SECOND);
+    hear(key.seq, 0, 2 * SECOND, 100, SECOND + MS);
+    assert_in_range(key.renew_ns, SECOND, SECOND + 700 * MS);
+    assert_false(step(WEIR_SHARE_TICK, 0, SECOND + 700 * MS).send);
+}
+
 /* Who is refused is told when more may be had, and who is admitted when the next unit is back. */
 static void leased__tells_when_the_next_unit_is_to_be_had(void **state)
 {
@@ -298,6 +327,8 @@ int main(void)
         cmocka_unit_test(leased__a_refusal_outlasts_what_goes_back),
         cmocka_unit_test(leased__by_a_stale_answer_nothing_is_held),
         cmocka_unit_test(leased__only_the_ask_under_way_can_be_lost),
+        cmocka_unit_test(leased__who_waited_for_what_was_lost_is_not_asked_for),
+        cmocka_unit_test(leased__who_was_granted_nothing_does_not_ask_again_unasked),
         cmocka_unit_test(leased__tells_when_the_next_unit_is_to_be_had),
         cmocka_unit_test(leased__demand_is_counted_by_whole_intervals),
         cmocka_unit_test(leased__wakes_for_what_came_too_late),

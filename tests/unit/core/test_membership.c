@@ -18,6 +18,16 @@ static void init(uint32_t nodes)
         weir_membership_heard(&members, j, T0);
 }
 
+static void test_nobody_is_known_at_the_start(void **state)
+{
+    (void)state;
+    weir_membership_init(&members, 3, 1, SECOND, 5 * SECOND, T0);
+    for (uint32_t j = 0; j < 3; j++) {
+        assert_int_equal(members.node[j].since_ns, T0);
+        assert_int_equal(members.node[j].state, j == 1 ? WEIR_MEMBERSHIP_SELF : WEIR_MEMBERSHIP_UNKNOWN);
+    }
+}
+
 static void test_a_silent_node_is_pinged_then_through_others_then_suspected_then_dead(void **state)
 {
     (void)state;
@@ -146,6 +156,7 @@ static void test_a_tick_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_is_known_at_the_start),
         cmocka_unit_test(test_a_silent_node_is_pinged_then_through_others_then_suspected_then_dead),
         cmocka_unit_test(test_what_others_hear_refutes_a_suspicion),
         cmocka_unit_test(test_who_answered_a_ping_is_pinged_anew),

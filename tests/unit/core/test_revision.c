@@ -163,6 +163,28 @@ static void a_given_revision_decides(void **state)
     assert_int_equal(a.newest.given, 4);
 }
 
+/* A reload that raises `given` alone is one: what is heard before it is told does not end it. And a file that says of
+ * itself that it is older is none. */
+static void a_given_revision_alone_is_wanted_if_it_is_later(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = joined(&engine, 7);
+    weir_revised_own(&a, 7, 5, true);
+    const struct weir_revision other = {
+        .number = NOW_S + 1, .given = 5, .checksum = 8, .superseded = { 9 }, .superseded_count = 1
+    };
+    assert_true(weir_revised_hear(&a, &other));
+    assert_true(weir_revised_settle(&a, NOW_S));
+    assert_int_equal(a.newest.checksum, 7);
+    assert_true(a.newest.number > other.number);
+    weir_revised_own(&a, 6, 4, true);
+    assert_true(a.wanted);
+    assert_false(weir_revised_settle(&a, NOW_S));
+    assert_false(a.wanted);
+    assert_int_equal(a.newest.checksum, 7);
+}
+
 /* Of two nodes that were reloaded at one moment one is the last, and then it stays so. */
 static void two_reloads_at_once_end(void **state)
 {
@@ -334,6 +356,7 @@ int main(void)
         cmocka_unit_test(who_brings_back_what_others_know_as_superseded_still_wants_it),
         cmocka_unit_test(a_content_that_nobody_had_is_the_newest_even_by_a_start),
         cmocka_unit_test(a_given_revision_decides),
+        cmocka_unit_test(a_given_revision_alone_is_wanted_if_it_is_later),
         cmocka_unit_test(two_reloads_at_once_end),
         cmocka_unit_test(what_was_forgotten_is_told_again),
         cmocka_unit_test(a_reload_before_anything_was_heard_counts),

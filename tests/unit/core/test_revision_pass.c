@@ -30,17 +30,18 @@ static void a_number_that_only_keys_say_is_passed(void **state)
     struct weir_revision engine = { .number = 0 };
     struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
     assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
-    (void)weir_revised_met(&a, NOW_S + 5);
+    assert_false(weir_revised_met(&a, NOW_S + 5));
     assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
-    (void)weir_revised_met(&a, NOW_S + 4); /* another key */
-    (void)weir_revised_met(&a, NOW_S + 5);
+    assert_false(weir_revised_met(&a, NOW_S + 4)); /* another key */
+    assert_false(weir_revised_met(&a, NOW_S + 5));
     assert_true(passes(&a, 1));
     assert_int_equal(a.newest.number, NOW_S + 6);
     assert_int_equal(a.newest.checksum, 7);
+    assert_int_equal(weir_revision_passed(&a.newest), 1); /* that of a start */
     visit(&engine, &a, NOW_S);
     visit(&engine, &b, NOW_S);
     assert_int_equal(b.newest.number, NOW_S + 6);
-    (void)weir_revised_met(&b, NOW_S + 5);
+    assert_false(weir_revised_met(&b, NOW_S + 5));
     assert_false(passes(&b, 2 * WEIR_REVISION_LOOKS));
 }
 
@@ -51,7 +52,7 @@ static void a_number_that_is_told_in_time_is_not_passed(void **state)
     struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
     weir_revised_own(&b, 8, 0, true);
     assert_true(weir_revised_settle(&b, NOW_S)); /* and decides keys by it, before it tells */
-    (void)weir_revised_met(&a, NOW_S);
+    assert_false(weir_revised_met(&a, NOW_S));
     assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
     visit(&engine, &b, NOW_S);
     visit(&engine, &a, NOW_S);
@@ -72,7 +73,7 @@ static void a_reload_that_is_told_too_late_is_the_newest_all_the_same(void **sta
         weir_revised_own(&b, next, 0, true);
         assert_true(weir_revised_settle(&b, NOW_S + 5)); /* and decides keys by it, before it tells */
         for (int again = 0; again < 2; again++) {
-            (void)weir_revised_met(&a, NOW_S + 5 + 2 * (uint64_t)again);
+            assert_false(weir_revised_met(&a, NOW_S + 5 + 2 * (uint64_t)again));
             assert_true(passes(&a, WEIR_REVISION_LOOKS));
             visit(&engine, &a, NOW_S);
             assert_int_equal(engine.checksum, 8);
@@ -97,7 +98,7 @@ static void what_was_written_over_by_who_passed_its_number_is_told_again(void **
         visit(&engine, &a, NOW_S);
         weir_revised_own(&b, next, 0, true);
         assert_true(weir_revised_settle(&b, NOW_S + 5));
-        (void)weir_revised_met(&a, NOW_S + 5);
+        assert_false(weir_revised_met(&a, NOW_S + 5));
         assert_true(passes(&a, WEIR_REVISION_LOOKS));
         visit(&engine, &b, NOW_S + 5);
         assert_int_equal(engine.checksum, next);
@@ -139,7 +140,7 @@ static bool ends_with_the_last_reload(unsigned seed, bool may_pass)
                 last = checksum;
                 paused[i] = stalls ? pause : 0;
             }
-            (void)weir_revised_met(node, key);
+            assert_false(weir_revised_met(node, key));
             key = key > node->newest.number ? key : node->newest.number;
             if (paused[i] > 0)
                 continue;

@@ -167,6 +167,9 @@ static void a_connection__tells_of_runs_that_are_known(void **state)
     assert_false(weir_health_tell(&health, &shown, &ask));
     assert_true(ask);
     assert_int_equal(health.known.run_count, 1);
+    shown.run = 1;
+    health.known.run_count = 0; /* what stands behind the known ones is none of them */
+    assert_false(weir_health_tell(&health, &shown, &ask));
 }
 
 /* Of a timeline that is the first there is but one. */
@@ -305,6 +308,37 @@ static void a_strangers_history__is_not_known(void **state)
     expect(B, WEIR_HEALTH_STRANGER);
 }
 
+/* Only of the process that stood there as a standby. */
+static void a_promoted_standbys_past__says_which_branch_it_left(void **state)
+{
+    for (uint64_t started = 9; started <= 10; started++) {
+        begin(state);
+        hear(B, primary(2, 160));
+        hear(A, standby(2, 160)); /* started at 9 */
+        struct weir_health_reply reply = reply_of(primary(3, 168));
+        reply.shown.started = started;
+        reply.with_history = true;
+        reply.history =
+            (struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 160, 0 } } };
+        weir_health_hear(&health, &servers[A], &reply);
+        const struct weir_history *learned = weir_known_find(&health.known, 3, weir_branch_of(SYSTEM, 3, started));
+        assert_non_null(learned);
+        assert_int_equal(learned->ancestors[1].branch, started == 9 ? weir_branch_of(SYSTEM, 2, 2) : 0);
+    }
+}
+
+/* Whoever goes, the others stay, in their order. */
+static void health__who_is_removed_is_gone_and_nobody_else(void **state)
+{
+    for (unsigned goes = 0; goes < SERVERS; goes++) {
+        begin(state);
+        weir_health_remove(&health, &servers[goes]);
+        assert_int_equal(health.count, SERVERS - 1);
+        for (unsigned i = 0; i < SERVERS - 1; i++)
+            assert_ptr_equal(health.servers[i], &servers[i < goes ? i : i + 1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +354,8 @@ int main(void)
         cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
+        cmocka_unit_test(a_promoted_standbys_past__says_which_branch_it_left),
+        cmocka_unit_test(health__who_is_removed_is_gone_and_nobody_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,39 @@ static void token__comes_back_from_its_text(void **state)
     weir_signer_destroy(signer);
 }
 
+/* What cannot be merged stands by system, timeline, position, run and branch, in whatever order it came. */
+static void token__is_in_order_whatever_came_first(void **state)
+{
+    struct test_random random = { test_random_seed() };
+    (void)state;
+    for (unsigned round = 0; round < 500; round++) {
+        struct weir_session_token token = { .count = 0 };
+        uint32_t branches[WEIR_SESSION_PLACES_MAX];
+        for (uint32_t i = 0; i < WEIR_SESSION_PLACES_MAX; i++) { /* each a branch of its own */
+            uint64_t at = test_random_below(&random, i + 1);
+            branches[i] = branches[at];
+            branches[at] = 9 + i;
+        }
+        for (uint32_t i = 0; i < WEIR_SESSION_PLACES_MAX; i++) {
+            const struct weir_place place = { .system = 7 + test_random_below(&random, 2),
+                                              .timeline = (uint32_t)(2 + test_random_below(&random, 2)),
+                                              .position = 80 + test_random_below(&random, 2),
+                                              .run = 5 + test_random_below(&random, 2),
+                                              .branch = branches[i] };
+            assert_int_equal(weir_session_token_add(&token, &place, NULL), 0);
+        }
+        assert_int_equal(token.count, WEIR_SESSION_PLACES_MAX);
+        uint64_t before = 0;
+        for (unsigned i = 0; i < token.count; i++) {
+            const struct weir_place *place = &token.places[i];
+            uint64_t rank = (((place->system * 10 + place->timeline) * 100 + place->position) * 10 + place->run) * 100 +
+                            place->branch;
+            assert_true(rank > before);
+            before = rank;
+        }
+    }
+}
+
 static void token__fits_into_its_bound_at_its_longest(void **state)
 {
     struct weir_session_token token = longest_token(), again;
@@ -304,6 +337,9 @@ static void token__holds_several_systems_and_places_that_nobody_can_merge(void *
     full = token;
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 99, 8), NULL), WEIR_ELIMIT);
     assert_memory_equal(&token, &full, sizeof token);
+    const struct weir_session_token other = { .wrote_ns = 5, .count = 1, .places = { PLACE(8, 99, 8) } };
+    assert_int_equal(weir_session_token_merge(&token, &other, NULL), WEIR_ELIMIT);
+    assert_memory_equal(&token, &full, sizeof token);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 12, 16), NULL), 0);
     /* What could not be merged then can be now. */
     weir_known_history(
@@ -380,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token__comes_back_from_its_text),
+        cmocka_unit_test(token__is_in_order_whatever_came_first),
         cmocka_unit_test(token__fits_into_its_bound_at_its_longest),
         cmocka_unit_test(token__with_any_bit_changed_is_refused),
         cmocka_unit_test(token__with_another_character_anywhere_is_refused),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,9 +200,39 @@ static void logs__every_block_of_an_arena_is_given_out(void **state)
     }
 }
 
+/* Who keeps nothing may have all, who keeps what it takes no more than half. */
+static void the_longest_ring_is_bounded_by_who_takes_it(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t blocks, owners;
+        uint32_t entries;
+    } cases[] = { { 0, 0, 0 }, { 1, 0, 8 }, { 3, 0, 16 }, { 1, 1, 0 }, { 3, 1, 8 }, { 6, 1, 16 }, { 7, 0, 32 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t entries = 77;
+        assert_int_equal(weir_logs_longest(cases[i].blocks * (64 + 3), cases[i].owners, &entries), 0);
+        assert_int_equal(entries, cases[i].entries);
+    }
+}
+
+static void the_memory_goes_with_the_logs(void **state)
+{
+    (void)state;
+    struct weir_logs logs;
+    unsigned char there;
+    assert_int_equal(weir_logs_init(&logs, ARENA), 0);
+    void *memory = logs.memory;
+    assert_int_equal(mincore(memory, 1, &there), 0);
+    weir_logs_deinit(&logs);
+    assert_int_equal(mincore(memory, 1, &there), -1);
+    assert_int_equal(errno, ENOMEM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_ring_is_bounded_by_who_takes_it),
+        cmocka_unit_test(the_memory_goes_with_the_logs),
         cmocka_unit_test(rings_never_overlap_and_all_come_back),
         cmocka_unit_test(a_start_touches_no_page),
         cmocka_unit_test(no_memory_is_legal),

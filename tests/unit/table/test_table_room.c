@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line of the table, one step: what files of table/ promise each other (internal.h), each asked by itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "table/internal.h"
+
+#define NOW UINT64_C(1000000000000)
+#define SECOND UINT64_C(1000000000)
+#define NARROW 20u
+
+static struct weir_table table;
+static unsigned told;
+static void (*on_forgotten)(void); /* while the table is at it */
+
+static void forgotten(void *context, uint32_t limit, uint64_t a, uint64_t b, bool evicted)
+{
+    (void)context, (void)limit, (void)a, (void)b, (void)evicted;
+    told++;
+    if (on_forgotten)
+        on_forgotten();
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    told = 0;
+    on_forgotten = NULL;
+    return weir_table_init(&table, 64 << 10, SECOND, NOW, forgotten, NULL);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    weir_table_check(&table);
+    weir_table_deinit(&table);
+    return 0;
+}
+
+/* Puts a key in and leaves it a second from fresh. Returns where it stands, and what it shows. */
+static struct weir_slot_at put(uint64_t hash, struct weir_pair *ret_seen)
+{
+    struct weir_held held;
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, hash, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    struct weir_slot *slot = weir_table_find(&table, hash, ret_seen);
+    assert_non_null(slot);
+    size_t at = (size_t)(slot - table.lines->slot);
+    return (struct weir_slot_at){ &table.lines[at / WEIR_LINE_SLOTS], at / WEIR_LINE_SLOTS, at % WEIR_LINE_SLOTS,
+                                  false };
+}
+
+/* A place is cleared of what was seen there, and of nothing that has come since. */
+static void who_was_charged_or_is_held_is_not_cleared(void **state)
+{
+    (void)state;
+    struct weir_pair seen = WEIR_PAIR_EMPTY, now = WEIR_PAIR_EMPTY;
+    struct weir_slot_at place = put(1, &seen);
+    struct weir_slot *slot = &place.line->slot[place.index];
+    const struct weir_pair charged = weir_pair_at(seen, NOW + 2 * SECOND), locked = weir_pair_lock(charged);
+    assert_true(weir_slot_swap(slot, seen, charged));
+    assert_false(weir_place_clear(&table, place, seen, true, NOW));
+    assert_true(weir_slot_swap(slot, charged, locked));
+    assert_false(weir_place_clear(&table, place, charged, true, NOW));
+    assert_false(weir_place_clear(&table, place, locked, true, NOW));
+    assert_int_equal(table.evicted, 0);
+    assert_int_equal(told, 0);
+    assert_true(weir_slot_swap(slot, locked, charged));
+    assert_ptr_equal(weir_table_find(&table, 1, &now), slot);
+    assert_true(weir_place_clear(&table, place, charged, true, NOW));
+    assert_null(weir_table_find(&table, 1, &now));
+    assert_int_equal(table.evicted, 1);
+    assert_int_equal(told, 1);
+}
+
+/* Holds a key that is put in at its first home. */
+static void hold(uint64_t hash, struct weir_held *ret_held)
+{
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, hash, NARROW, WEIR_ABSENT_INSERT_FREE, NOW, ret_held, &wait_ns),
+                     WEIR_HOLD_OK);
+    assert_true(ret_held->newcomer);
+}
+
+/* Where all who stand in a newcomer's homes are held, the table grows by 32 times 16 lines for it, and no more. */
+static void nobody_grows_the_table_for_ever(void **state)
+{
+    (void)state;
+    struct weir_held held[2][WEIR_LINE_SLOTS], none;
+    uint64_t homes[2], wait_ns = 0;
+    const uint64_t newcomer = UINT64_C(0x123456789) << 20 | 6000 << 1, before = UINT64_C(1) << 13;
+    weir_table_deinit(&table);
+    assert_int_equal(weir_table_init(&table, (2 * before - 1) * sizeof(struct weir_line), SECOND, NOW, forgotten, NULL),
+                     0);
+    assert_int_equal(table.count, before);
+    for (int second = 0; second < 2; second++) {
+        homes[second] = weir_table_home(&table, newcomer, second, before);
+        assert_true(homes[second] > 512); /* it is not split by that */
+        for (uint64_t i = 0; i < WEIR_LINE_SLOTS; i++)
+            hold(homes[second] << 1 | (i + 1) << 40, &held[second][i]);
+    }
+    assert_true(homes[0] != homes[1]);
+    assert_int_equal(weir_table_hold(&table, newcomer, NARROW, WEIR_ABSENT_INSERT, NOW, &none, &wait_ns),
+                     WEIR_HOLD_FULL);
+    assert_int_equal(wait_ns, 1); /* nobody can say how long they are held */
+    assert_int_equal(table.count, before + 512);
+    for (unsigned i = 0; i < 2 * WEIR_LINE_SLOTS; i++)
+        weir_table_release(&held[i / WEIR_LINE_SLOTS][i % WEIR_LINE_SLOTS], NARROW, NOW + SECOND);
+}
+
+/* Of those that must leave a line one is held: the line is not split, and nobody else in it is held for that. */
+static void a_line_is_split_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    enum { KEYS = 4, STAYS = 1, HELD = 2 };
+    struct weir_held held[KEYS];
+    struct weir_pair pair = WEIR_PAIR_EMPTY;
+    const uint64_t before = UINT64_C(1) << 10;
+    weir_table_deinit(&table);
+    assert_int_equal(weir_table_init(&table, (before + 8) * sizeof(struct weir_line), SECOND, NOW, forgotten, NULL), 0);
+    assert_int_equal(table.count, before);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        hold((i == STAYS ? 0 : before << 4) | (i + 1) << 40, &held[i]);
+        assert_ptr_equal(held[i].slot, &table.lines[0].slot[i]);
+        if (i != HELD)
+            weir_table_release(&held[i], NARROW, NOW + SECOND);
+    }
+    assert_int_equal(weir_table_grow(&table, 1, NOW), 0);
+    for (unsigned i = 0; i < KEYS; i++)
+        assert_int_equal(weir_pair_locked(weir_slot_load(&table.lines[0].slot[i])), i == HELD);
+    weir_table_release(&held[HELD], NARROW, NOW + SECOND);
+    assert_int_equal(weir_table_grow(&table, 1, NOW), 1);
+    for (uint64_t i = 0; i < KEYS; i++)
+        assert_ptr_equal(weir_table_find(&table, (i == STAYS ? 0 : before << 4) | (i + 1) << 40, &pair),
+                         &table.lines[i == STAYS ? 0 : before].slot[i]);
+}
+
+/* Where only such stand as are never evicted a newcomer is told how long the first of them stays. */
+static void who_is_kept_stays_until_it_is_dead(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t until_ns;
+        uint64_t wait_ns;
+    } cases[] = { { 5, SECOND + 6 }, { 0, SECOND + 1 }, { -1, SECOND + 1 }, { -(int64_t)SECOND, SECOND + 1 } };
+    const struct weir_kind kind = { .wide = true, .notified = true, .kept = true };
+    const uint64_t newcomer = UINT64_C(0x123456789) << 20;
+    uint64_t cursor = 0;
+    weir_table_set_kind(&table, NARROW, kind, 10);
+    assert_int_equal(table.count, table.lines_max);
+    weir_table_walk(&table, &cursor, 0, NOW, NULL, NULL, NULL); /* nobody moves during a walk */
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct weir_held held;
+        uint64_t wait_ns = 0;
+        for (uint64_t i = 0; i < 4; i++) {
+            const uint64_t hash = weir_table_home(&table, newcomer, i / 2, table.count) << 4 | (i + 1) << 40;
+            assert_int_equal(weir_table_hold(&table, hash, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns),
+                             WEIR_HOLD_OK);
+            weir_table_release(&held, NARROW, NOW + (uint64_t)cases[c].until_ns);
+        }
+        assert_int_equal(weir_table_hold(&table, newcomer, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns),
+                         WEIR_HOLD_FULL);
+        assert_int_equal(wait_ns, cases[c].wait_ns);
+    }
+    assert_int_equal(table.evicted, 0);
+    assert_int_equal(told, 0);
+}
+
+struct shown {
+    unsigned count, full_at;
+};
+
+static bool show_until_full(void *context, uint64_t hash, const struct weir_held *held)
+{
+    struct shown *shown = context;
+    (void)hash, (void)held;
+    return ++shown->count != shown->full_at;
+}
+
+/* Where a line's first entry leaves no more room its others are shown, and no line after it. */
+static void a_reading_ends_with_the_line_that_filled_it(void **state)
+{
+    (void)state;
+    for (unsigned full_at = 1; full_at <= 4; full_at++) {
+        uint64_t cursor = 0;
+        struct shown shown = { .full_at = full_at };
+        for (uint64_t i = 0; full_at == 1 && i < 4; i++) {
+            struct weir_held held;
+            hold(i / 2 << 4 | (i + 1) << 40, &held);
+            weir_table_release(&held, NARROW, NOW + SECOND);
+        }
+        assert_true(weir_table_read(&table, &cursor, SIZE_MAX, show_until_full, &shown));
+        assert_int_equal(cursor, (full_at + 1) / 2);
+        assert_int_equal(shown.count, 2 * cursor);
+        weir_table_read_end(&table, &cursor);
+    }
+}
+
+/* ---- what changes while a step is under way ---- */
+
+static uint64_t newcomers_line;
+
+static void hold_the_neighbour(void)
+{
+    struct weir_slot *slot = &table.lines[newcomers_line].slot[1];
+    if (told == 1)
+        assert_true(weir_slot_swap(slot, weir_slot_load(slot), weir_pair_lock(weir_slot_load(slot))));
+}
+
+/* Of two who must go for a wide newcomer the second is held by then: another place is found. */
+static void who_is_held_meanwhile_stays(void **state)
+{
+    (void)state;
+    const uint64_t newcomer = UINT64_C(0x123456789) << 20;
+    uint64_t cursor = 0, wait_ns;
+    struct weir_held held;
+    weir_table_set_kind(&table, NARROW + 1, (struct weir_kind){ .wide = true }, 10);
+    weir_table_walk(&table, &cursor, 0, NOW, NULL, NULL, NULL); /* nobody moves during a walk */
+    for (uint64_t i = 0; i < 8; i++) {
+        hold(weir_table_home(&table, newcomer, i / 4, table.count) << 4 | (i + 1) << 40, &held);
+        weir_table_release(&held, NARROW, NOW + SECOND);
+    }
+    newcomers_line = weir_table_home(&table, newcomer, false, table.count);
+    on_forgotten = hold_the_neighbour;
+    assert_int_equal(weir_table_hold(&table, newcomer, NARROW + 1, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns),
+                     WEIR_HOLD_OK);
+    struct weir_slot *neighbour = &table.lines[newcomers_line].slot[1];
+    assert_ptr_not_equal(held.slot, neighbour - 1);
+    assert_true(weir_pair_locked(weir_slot_load(neighbour)));
+    assert_true(weir_slot_swap(neighbour, weir_slot_load(neighbour), weir_pair_unlock(weir_slot_load(neighbour))));
+    assert_int_equal(told, 3);
+    weir_table_release(&held, NARROW + 1, NOW + SECOND);
+}
+
+static void see_the_marks(void)
+{
+    assert_int_equal(table.growing, 1);
+    assert_int_equal(table.walking, 1);
+}
+
+/* Nothing grows or moves while times are brought to another base. */
+static void a_rebase_is_alone(void **state)
+{
+    (void)state;
+    struct weir_held held;
+    weir_table_set_kind(&table, NARROW + 1, (struct weir_kind){ .wide = true, .notified = true }, 10);
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, 1, NARROW + 1, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    weir_table_release(&held, NARROW + 1, NOW);
+    on_forgotten = see_the_marks;
+    weir_table_rebase(&table, NOW + 3600 * SECOND);
+    assert_int_equal(told, 1);
+    assert_int_equal(table.growing, 0);
+    assert_int_equal(table.walking, 0);
+}
+
+static struct weir_slot *charged_meanwhile;
+
+/* Between the look at an entry and the hold on it somebody charges it, once. */
+static bool want_and_charge(void *context, uint32_t limit)
+{
+    unsigned *asked = context;
+    if (++*asked == 1)
+        assert_true(weir_slot_swap(charged_meanwhile, weir_slot_load(charged_meanwhile),
+                                   weir_pair_at(weir_slot_load(charged_meanwhile), NOW + 2 * SECOND)));
+    return limit == NARROW;
+}
+
+static void see_charged(void *context, struct weir_held *held)
+{
+    (void)context;
+    told++;
+    assert_true(weir_pair_locked(weir_slot_load(held->slot)));
+    assert_int_equal(weir_pair_fresh_at(held->pair), NOW + 2 * SECOND);
+    weir_table_release(held, NARROW, NOW + 2 * SECOND);
+}
+
+static void a_walk_shows_an_entry_as_it_is(void **state)
+{
+    (void)state;
+    uint64_t cursor = 0;
+    unsigned asked = 0;
+    struct weir_held held;
+    hold(1, &held);
+    charged_meanwhile = held.slot;
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_false(weir_table_walk(&table, &cursor, SIZE_MAX, NOW, want_and_charge, see_charged, &asked));
+    assert_int_equal(asked, 2);
+    assert_int_equal(told, 1);
+}
+
+/* More addresses than there are. */
+static void a_table_that_cannot_be_had_is_none(void **state)
+{
+    (void)state;
+    struct weir_table huge;
+    assert_int_equal(weir_table_init(&huge, (size_t)1 << 60, SECOND, NOW, forgotten, NULL), WEIR_ENOMEM);
+    assert_null(huge.lines);
+    assert_null(huge.kinds);
+    weir_table_deinit(&huge);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_was_charged_or_is_held_is_not_cleared, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_grows_the_table_for_ever, begin, end),
+        cmocka_unit_test_setup_teardown(a_line_is_split_whole_or_not_at_all, begin, end),
+        cmocka_unit_test_setup_teardown(who_is_kept_stays_until_it_is_dead, begin, end),
+        cmocka_unit_test_setup_teardown(a_reading_ends_with_the_line_that_filled_it, begin, end),
+        cmocka_unit_test_setup_teardown(who_is_held_meanwhile_stays, begin, end),
+        cmocka_unit_test_setup_teardown(a_rebase_is_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_walk_shows_an_entry_as_it_is, begin, end),
+        cmocka_unit_test(a_table_that_cannot_be_had_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
