@@ -61,8 +61,8 @@ static uint64_t change_ticks(uint64_t fresh_at, int32_t from, int32_t to, uint64
 }
 
 /* Absent, held, or in other ticks. */
-static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
-                                          const struct weir_event *event, bool charges, struct weir_verdict *v)
+static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
+                                const struct weir_event *event, bool charges, struct weir_verdict *v)
 {
     struct weir_held held;
     uint64_t wait_ns;
@@ -79,7 +79,7 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
             weir_verdict_refuse_full(v, wait_ns);
             weir_count_full(limiter, number);
         }
-        return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
+        return;
     }
     int32_t shift = weir_table_kind_of(&limiter->table, weir_pair_limit(held.pair)).shift;
     if (!held.newcomer)
@@ -95,7 +95,6 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
     } else {
         weir_table_release(&held, weir_pair_limit(held.pair), weir_pair_fresh_at(held.pair));
     }
-    return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
 }
 
 int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
@@ -127,10 +126,8 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
                                      costs[i], now_ns, &ret_verdicts[i]);
             if (step == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
-                step = decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
+                decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
             }
-            if (step == WEIR_STEP_REFUSED && charges)
-                weir_count_refused(limiter, number);
         }
     }
     return 0;

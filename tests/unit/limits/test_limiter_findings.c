@@ -137,6 +137,9 @@ static void a_peek_refuses_where_a_full_table_would(void **state)
         snprintf(key, sizeof key, "%u", i);
         struct weir_verdict peeked = ask_at(&f, key, 1, at(T0), WEIR_PEEK), charged = ask_at(&f, key, 1, at(T0), 0);
         assert_int_equal(peeked.admitted, charged.admitted);
+        if (charged.full)
+            assert_same_verdict(&peeked, &charged);
+        assert_int_equal(charged.capacity, 1);
         full += charged.full;
     }
     assert_true(full > 1000);
@@ -176,6 +179,45 @@ static void a_walk_that_time_overtook_begins_again(void **state)
     fixture_destroy(&f);
 }
 
+/* What was searched in vain is not searched again for a while: that is all lines, not the first of them. */
+static void a_dead_log_far_away_is_found_at_once(void **state)
+{
+    const struct weir_limiter_options options = { .memory_max = (size_t)1 << 20, .log_memory_max = 4096 };
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_SLIDING_LOG, 8, SECOND, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) };
+    specs[0].on_full = WEIR_ON_FULL_REFUSE;
+    struct fixture f = fixture_create_with(&options, specs, 2);
+    struct weir_limiter_stats stats;
+    struct weir_verdict verdicts[2];
+    struct weir_time time = at(T0);
+    unsigned logs = 0, tries = 0;
+    (void)state;
+    for (unsigned i = 0; i < 20000; i++) { /* many lines of other keys */
+        char key[16];
+        snprintf(key, sizeof key, "b%u", i);
+        struct weir_charge charge = charge_of(&f, 1, key, 1);
+        assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, verdicts), 0);
+    }
+    for (bool admitted = true; admitted; logs++) {
+        char key[16];
+        snprintf(key, sizeof key, "a%u", logs);
+        admitted = ask_at(&f, key, 1, time, 0).admitted;
+    }
+    assert_in_range(logs, 10, 100);
+    weir_limiter_stats(f.limiter, &stats);
+    const unsigned enough = (unsigned)(stats.slots / 256); /* of several slots a line, and 256 lines a try */
+    assert_in_range(enough, 20, 1000);
+    time = at(T0 + MINUTE); /* all of them are dead */
+    for (unsigned i = 0; i < 10; i++, tries = 0) {
+        char key[16];
+        snprintf(key, sizeof key, "c%u", i);
+        while (!ask_at(&f, key, 1, time, 0).admitted && tries < enough)
+            tries++;
+        assert_true(tries < enough);
+    }
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_peek_refuses_where_a_full_table_would),
         cmocka_unit_test(wall_time_at_its_end_is_judged_too),
         cmocka_unit_test(a_walk_that_time_overtook_begins_again),
+        cmocka_unit_test(a_dead_log_far_away_is_found_at_once),
     };
     return cmocka_run_group_tests_name("limiter findings", tests, NULL, NULL);
 }

@@ -453,6 +453,28 @@ static void a_restart_gives_no_part_of_a_tick(void **state)
     }
 }
 
+/* Buckets without a definition are no limit's: nobody counts what goes. */
+static void of_a_bucket_that_is_there_twice_the_later_entry_counts(void **state)
+{
+    (void)state;
+    for (uint32_t later = 1; later <= 2; later++) {
+        const struct forged_entry entries[] = { OF_NUMBER(WEIR_RAW_FIRST + 4, NARROW, UINT64_MAX, WEIR_TICKS_MASK / 2),
+                                                OF_NUMBER(WEIR_RAW_FIRST + later, NARROW, UINT64_MAX,
+                                                          WEIR_TICKS_MASK) };
+        struct weir_snapshot_stats stats = { 0 };
+        struct weir_limiter_stats counts;
+        struct weir_limiter *limiter;
+        forge_head();
+        forge_entries(entries, 2);
+        forge_end(0, 2);
+        assert_int_equal(restore_forged(256 << 10, &limiter, &stats, NULL), 0);
+        weir_limiter_stats(limiter, &counts);
+        assert_int_equal(counts.keys, 1);
+        assert_int_equal(stats.keys, 1);
+        weir_limiter_destroy(limiter);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -465,6 +487,7 @@ int main(void)
         TEST(of_a_key_that_is_there_twice_the_later_entry_counts),
         TEST(a_limit_that_cannot_be_defined_is_named),
         TEST(a_restart_gives_no_part_of_a_tick),
+        TEST(of_a_bucket_that_is_there_twice_the_later_entry_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

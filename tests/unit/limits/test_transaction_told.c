@@ -273,6 +273,61 @@ static void test_what_a_shadow_did_not_charge_is_not_given_back(void **state)
     world_deinit(w);
 }
 
+/* How often this process's limit has refused, as its statistics tell. */
+static uint64_t refused_here(struct world *w)
+{
+    struct weir_limit_stats stats;
+    assert_int_equal(weir_limiter_limit_stats(w->limiter, w->here[0][0].limit, &stats), 0);
+    return stats.refused;
+}
+
+static void test_what_is_only_looked_at_has_refused_nobody(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 10).admitted);
+    assert_false(ask(w, WEIR_TRANSACTION_PEEK, HERE, 1).admitted);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, GOSSIPED, 0, 11);
+    add(w, transaction, HERE, 0, 1);
+    assert_null(run(w, transaction));
+    assert_false(transaction->parts[1].verdict.admitted);
+    assert_int_equal(refused_here(w), 0);
+    assert_false(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 1).admitted);
+    assert_int_equal(refused_here(w), 1);
+    world_deinit(w);
+}
+
+/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for another limit. */
+static void test_a_share_is_charged_by_who_is_let_through(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_LOCAL);
+    w->remote.down = true;
+    assert_true(ask(w, WEIR_TRANSACTION_PEEK, EXACT, 1).admitted);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 0).admitted);
+    for (int first = 0; first < 2; first++) { /* refused before, or after its share has said yes */
+        struct told told = { .error = -1 };
+        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
+        add(w, transaction, first ? GOSSIPED : EXACT, 0, first ? 11 : 1);
+        add(w, transaction, first ? EXACT : GOSSIPED, 0, first ? 1 : 11);
+        pending = run(w, transaction);
+        if (pending) {
+            weir_transaction_then(pending, on_done, &told);
+            world_run(w, SECOND);
+        } else {
+            note(&told, transaction);
+        }
+        assert_false(told.admitted);
+    }
+    const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1);
+    assert_true(told.admitted && told.fell_back);
+    assert_int_equal(told.verdict.remaining, 0);
+    assert_false(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).admitted);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 0).admitted);
+    world_deinit(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_a_cost_of_0_is_admitted_at_a_busy_key),
         cmocka_unit_test(test_what_can_never_pass_waits_for_no_engine),
         cmocka_unit_test(test_what_a_shadow_did_not_charge_is_not_given_back),
+        cmocka_unit_test(test_what_is_only_looked_at_has_refused_nobody),
+        cmocka_unit_test(test_a_share_is_charged_by_who_is_let_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
