@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * semantics.md, "Reconfiguration" (docs/semantics-tests.md). */
+#include <stdlib.h>
+
 #include "fixture.h"
 #include "random.h"
 
@@ -379,6 +381,87 @@ static void reconfiguration__a_bad_set_leaves_the_old_one(void **state)
     fixture_destroy(&f);
 }
 
+/* A key that becomes a log's, and finds no room for it, is refused for that and stays as it is while it may: until the
+ * next reload, when it is gone, and counted. */
+static void reconfiguration__who_finds_no_room_for_a_log_waits_for_it(void **state)
+{
+    (void)state;
+    enum { KEYS = 200 };
+    const struct weir_limiter_options options = { .memory_max = (size_t)4 << 20, .log_memory_max = 4096 };
+    for (int again = 0; again < 2; again++) {
+        const struct weir_limit_spec was = limit_of(WEIR_TOKEN_BUCKET, 10, 100 * DAY, 0);
+        struct weir_limit_spec is = limit_of(WEIR_SLIDING_LOG, 10, HOUR, 0);
+        struct fixture f = fixture_create_with(&options, &was, 1);
+        struct weir_limiter_stats stats;
+        struct weir_limit_stats limit;
+        struct weir_time time = at(T0);
+        unsigned full = 0;
+        char key[16];
+        is.on_full = WEIR_ON_FULL_REFUSE;
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(key, sizeof(key), "%d", i);
+            ask_at(&f, key, 4, time, 0);
+        }
+        fixture_define(&f, &is, 1, T0);
+        if (again) {
+            while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+            }
+        }
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(key, sizeof(key), "%d", i);
+            const struct weir_verdict v = ask_at(&f, key, 1, time, 0);
+            assert_true(v.admitted ? v.remaining == 5 : v.full && v.retry_after_ns > 0);
+            full += v.full;
+        }
+        weir_limiter_stats(f.limiter, &stats);
+        assert_in_range(full, 50, KEYS - 10);
+        assert_int_equal(stats.converted, KEYS - full);
+        assert_int_equal(stats.evicted, 0);
+        assert_int_equal(stats.keys, KEYS);
+        assert_int_equal(stats.refused_full, full);
+        if (again) {
+            is.count = 11;
+            fixture_define(&f, &is, 1, T0); /* which ends the set before the last */
+            weir_limiter_stats(f.limiter, &stats);
+            assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &limit), 0);
+            assert_int_equal(stats.evicted, full);
+            assert_int_equal(stats.keys, KEYS - full);
+        } else {
+            time.now_ns += 3 * HOUR; /* the logs are dead by now */
+            snprintf(key, sizeof(key), "%d", KEYS - 1);
+            assert_int_equal(ask_at(&f, key, 1, time, 0).remaining, 5);
+        }
+        fixture_destroy(&f);
+    }
+}
+
+static void reconfiguration__there_are_32000_limits_at_most(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    const struct weir_time time = at(T0);
+    struct weir_limit_def *defs = calloc(WEIR_LIMITS_MAX + 1, sizeof *defs);
+    weir_limit_id *ids = calloc(WEIR_LIMITS_MAX + 1, sizeof *ids);
+    char(*names)[8] = calloc(WEIR_LIMITS_MAX + 1, sizeof *names);
+    struct weir_fault fault;
+    assert_true(defs && ids && names);
+    for (unsigned i = 0; i <= WEIR_LIMITS_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%u", i);
+        defs[i] = (struct weir_limit_def){ .name = names[i], .spec = spec };
+    }
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX + 1, &time, ids, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.field, "limits.count");
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX + 1, &time, ids, NULL), WEIR_ELIMIT);
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX, &time, ids, &fault), 0);
+    assert_int_equal(ids[0], f.ids[0]); /* it is as it was */
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX, &time, ids, &fault), 0);
+    free(defs);
+    free(ids);
+    free(names);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +483,8 @@ int main(void)
         cmocka_unit_test(reconfiguration__alternating_never_grants_more_than_the_larger),
         cmocka_unit_test(reconfiguration__what_an_override_or_a_level_allowed_is_owed),
         cmocka_unit_test(reconfiguration__a_bad_set_leaves_the_old_one),
+        cmocka_unit_test(reconfiguration__who_finds_no_room_for_a_log_waits_for_it),
+        cmocka_unit_test(reconfiguration__there_are_32000_limits_at_most),
     };
     return cmocka_run_group_tests_name("semantics: reconfiguration", tests, NULL, NULL);
 }

@@ -217,10 +217,10 @@ static void a_smaller_memory_of_logs_keeps_what_it_has_room_for(void **state)
     assert_int_equal(stats.keys + stats.lost, LOGS);
     for (int full = 0; full < 100;) { /* newcomers take the place of nobody who counts */
         static uint64_t newcomer;
-        full += decide(&b, 1, newcomer++, 1, T0 + 2, 0).full;
+        full += decide(&b, 1, newcomer++, 1, T0 + MINUTE, 0).full;
     }
     for (uint64_t key = 0; key < LOGS; key++)
-        kept += decide(&b, 0, key, 0, T0 + 2, WEIR_PEEK).remaining == 96;
+        kept += decide(&b, 0, key, 0, T0 + MINUTE, WEIR_PEEK).remaining == 96;
     assert_int_equal(kept, stats.keys);
     fixture_destroy(&a);
     fixture_destroy(&b);

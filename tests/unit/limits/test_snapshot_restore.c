@@ -457,22 +457,23 @@ static void a_restart_gives_no_part_of_a_tick(void **state)
 static void of_a_bucket_that_is_there_twice_the_later_entry_counts(void **state)
 {
     (void)state;
-    for (uint32_t later = 1; later <= 2; later++) {
-        const struct forged_entry entries[] = { OF_NUMBER(WEIR_RAW_FIRST + 4, NARROW, UINT64_MAX, WEIR_TICKS_MASK / 2),
-                                                OF_NUMBER(WEIR_RAW_FIRST + later, NARROW, UINT64_MAX,
-                                                          WEIR_TICKS_MASK) };
-        struct weir_snapshot_stats stats = { 0 };
-        struct weir_limiter_stats counts;
-        struct weir_limiter *limiter;
-        forge_head();
-        forge_entries(entries, 2);
-        forge_end(0, 2);
-        assert_int_equal(restore_forged(256 << 10, &limiter, &stats, NULL), 0);
-        weir_limiter_stats(limiter, &counts);
-        assert_int_equal(counts.keys, 1);
-        assert_int_equal(stats.keys, 1);
-        weir_limiter_destroy(limiter);
+    struct forged_entry entries[2];
+    struct weir_snapshot_stats stats = { 0 };
+    struct weir_limiter_stats counts;
+    struct weir_limiter *limiter;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t fresh_at = weir_ticks_at(T0 + HOUR, (int32_t)(4 + i) + WEIR_TICKS_SHIFT_MIN);
+        entries[i] = (struct forged_entry)OF_NUMBER(WEIR_RAW_FIRST + 4 + i, NARROW, UINT64_MAX, fresh_at);
     }
+    forge_head();
+    forge_entries(entries, 2);
+    forge_end(0, 2);
+    assert_int_equal(restore_forged(256 << 10, &limiter, &stats, NULL), 0);
+    weir_limiter_stats(limiter, &counts);
+    assert_int_equal(counts.keys, 1);
+    assert_int_equal(stats.keys, 1);
+    assert_int_equal(stats.fresh + stats.lost, 0);
+    weir_limiter_destroy(limiter);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
