@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
+#include "wire/gossip.h"
+
 #define NODES 3
 #define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
 #define ON_ITS_WAY 4096
@@ -364,6 +367,29 @@ static void without_memory_for_a_signature_nothing_is_said_or_believed(void **st
     net_stop(&net);
 }
 
+/* A limit that is not known here, or of which nothing is. */
+static void who_has_nothing_to_tell_answers_nothing(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    const struct weir_time time = now_of(&net);
+    struct weir_revision_brief brief;
+    assert_true(weir_revisions_brief(net.revisions[1], 0, &brief));
+    for (int known = 0; known < 2; known++) {
+        struct datagram wants = { .to = 1, .size = 8 + 28 + WEIR_GOSSIP_MAC_SIZE };
+        const uint8_t head[8] = { 'W', 'G', 'R', '1', 2, 0, 1, NODES };
+        memcpy(wants.bytes, head, sizeof head);
+        if (known)
+            (void)weir_big_put(weir_big_put(wants.bytes + 8, brief.id[0], 8), brief.id[1], 8);
+        (void)weir_big_put(wants.bytes + 24, 1, 8);
+        assert_true(weir_gossip_mac(secret, wants.bytes, 36, wants.bytes + 36));
+        assert_true(weir_revision_talk_heard(net.talks[1], wants.bytes, wants.size, &time));
+        assert_int_equal(net.count, 0);
+    }
+    net_stop(&net);
+}
+
 int main(void)
 {
 #ifdef __GLIBC__
@@ -380,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),
         cmocka_unit_test(without_memory_for_a_signature_nothing_is_said_or_believed),
+        cmocka_unit_test(who_has_nothing_to_tell_answers_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

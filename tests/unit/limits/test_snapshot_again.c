@@ -226,6 +226,88 @@ static void a_smaller_memory_of_logs_keeps_what_it_has_room_for(void **state)
     fixture_destroy(&b);
 }
 
+/* More of them than one block holds, each with what it says. */
+static void many_limits_are_written_in_many_blocks(void **state)
+{
+    (void)state;
+    enum { LIMITS = 3000 };
+    static struct weir_limit_def defs[LIMITS];
+    static weir_limit_id ids[LIMITS];
+    static char names[LIMITS][8];
+    const struct weir_moment moment = moment_at(T0);
+    const struct weir_time time = at(T0);
+    struct fixture a = one_limit(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct weir_snapshot_stats stats;
+    struct weir_limiter_stats counts;
+    for (unsigned i = 0; i < LIMITS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%u", i);
+        defs[i] = (struct weir_limit_def){ .name = names[i], .spec = limit_of(WEIR_TOKEN_BUCKET, 2 + i, HOUR, 0) };
+    }
+    assert_int_equal(weir_limiter_define(a.limiter, defs, LIMITS, &time, ids, NULL), 0);
+    for (unsigned i = 0; i < LIMITS; i++) {
+        const struct weir_charge charge = { .limit = ids[i], .key = { .hash = (uint64_t)i << 40 | 99 }, .cost = 1 };
+        assert_true(weir_limiter_admit(a.limiter, &charge, &time));
+    }
+    assert_int_equal(save(&a, &moment).keys, LIMITS);
+    fixture_destroy(&a);
+    struct fixture b = { .limiter = restored((size_t)4 << 20, &moment, &stats) };
+    assert_int_equal(stats.keys, LIMITS);
+    assert_int_equal(weir_limiter_define(b.limiter, defs, LIMITS, &time, ids, NULL), 0);
+    for (unsigned i = 0; i < LIMITS; i++) {
+        const struct weir_charge charge = { .limit = ids[i], .key = { .hash = (uint64_t)i << 40 | 99 } };
+        struct weir_verdict verdict;
+        assert_int_equal(weir_limiter_decide_many(b.limiter, &charge, 1, &time, WEIR_PEEK, &verdict), 0);
+        assert_int_equal(verdict.remaining, 1 + i);
+    }
+    weir_limiter_stats(b.limiter, &counts);
+    assert_int_equal(counts.converted, 0); /* they are the limits that they were */
+    fixture_destroy(&b);
+}
+
+/* Permits give way to nobody: what comes after them, and has no place, is lost, and counted. */
+static void who_has_no_place_among_permits_is_lost(void **state)
+{
+    (void)state;
+    enum { PERMITS = 600, BUCKETS = 6000 };
+    struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 2, HOUR, 0),
+                                       limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) };
+    const struct weir_moment moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    struct weir_limiter_stats counts;
+    struct fixture a = fixture_create(specs, 2);
+    for (uint64_t key = 0; key < BUCKETS; key++) {
+        if (key < PERMITS)
+            assert_true(decide(&a, 0, key, 1, T0, 0).admitted);
+        assert_true(decide(&a, 1, key, 1, T0, 0).admitted);
+    }
+    (void)save(&a, &moment);
+    struct fixture b = { .limiter = restored(WEIR_MEMORY_MIN, &moment, &stats) };
+    weir_limiter_stats(b.limiter, &counts);
+    assert_int_equal(stats.keys, counts.keys);
+    assert_int_equal(stats.keys + stats.lost, PERMITS + BUCKETS);
+    fixture_destroy(&a);
+    fixture_destroy(&b);
+}
+
+/* As of a time far from every one before: nobody counts any more. */
+static void a_snapshot_of_long_after_has_nobody_who_is_fresh(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1000000000, SECOND, 1000000000);
+    for (uint64_t hours = 20; hours < 400; hours += 13) {
+        const struct weir_moment moment = moment_at(T0 + hours * HOUR);
+        struct weir_snapshot_stats stats;
+        struct fixture a = fixture_create(&spec, 1);
+        (void)ask(&a, 5, T0);
+        const uint64_t keys = save(&a, &moment).keys;
+        struct fixture b = restart(&spec, 1, &moment, &stats);
+        assert_int_equal(stats.fresh, keys);
+        assert_int_equal(peek(&b, 0, moment.now_ns).reset_after_ns, 0);
+        fixture_destroy(&a);
+        fixture_destroy(&b);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -239,6 +321,9 @@ int main(void)
         TEST(a_writer_that_has_ended_closes_nothing_more),
         TEST(a_moment_is_of_this_boot),
         TEST(a_smaller_memory_of_logs_keeps_what_it_has_room_for),
+        TEST(many_limits_are_written_in_many_blocks),
+        TEST(who_has_no_place_among_permits_is_lost),
+        TEST(a_snapshot_of_long_after_has_nobody_who_is_fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
