@@ -68,7 +68,7 @@ static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_
     uint64_t wait_ns;
     uint32_t number = number_of(limit->shift);
     struct weir_state state;
-    bool inserts = charges && event->cost > 0 && event->cost <= limit->capacity;
+    bool inserts = charges && event->cost <= limit->capacity;
     enum weir_hold result = weir_table_hold(&limiter->table, hash, number,
                                             inserts ? WEIR_ABSENT_INSERT : WEIR_ABSENT_LEAVE, event->now_ns, &held,
                                             &wait_ns);
@@ -107,7 +107,6 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
         if (costs[i] > WEIR_COST_MAX)
             return WEIR_ERANGE;
     uint64_t now_ns = time ? time->now_ns : weir_time_read_monotonic().now_ns;
-    bool charges = !(flags & WEIR_PEEK);
     if (!weir_table_in_reach(&limiter->table, now_ns))
         weir_limiter_reach(limiter, now_ns);
     struct weir_look looks[PREFETCH_AHEAD];
@@ -118,10 +117,11 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
         for (size_t i = from; i < to && count > 1; i++)
             looks[i - from] = weir_table_look(&limiter->table, keys[i].hash);
         for (size_t i = from; i < to; i++) {
+            const bool charges = costs[i] > 0 && !(flags & WEIR_PEEK);
             struct weir_limit limit = limit_of(&buckets[i]);
             uint32_t number = number_of(limit.shift);
             enum weir_step step = WEIR_STEP_LONG_WAY;
-            if (charges && costs[i] > 0)
+            if (charges)
                 step = weir_one_step(limiter, &limit, NULL, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
                                      costs[i], now_ns, &ret_verdicts[i]);
             if (step == WEIR_STEP_LONG_WAY) {

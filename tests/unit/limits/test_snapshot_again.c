@@ -281,12 +281,21 @@ static void who_has_no_place_among_permits_is_lost(void **state)
         assert_true(decide(&a, 1, key, 1, T0, 0).admitted);
     }
     (void)save(&a, &moment);
-    struct fixture b = { .limiter = restored(WEIR_MEMORY_MIN, &moment, &stats) };
-    weir_limiter_stats(b.limiter, &counts);
+    struct weir_snapshot_reader *reader;
+    struct weir_limiter *b;
+    assert_int_equal(weir_snapshot_open(snapshot_path, &reader, NULL), 0);
+    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN,
+                                                  .log_memory_max = WEIR_MEMORY_MIN / 2,
+                                                  .secret = weir_snapshot_secret(reader) };
+    assert_int_equal(weir_limiter_create(&options, &b, NULL), 0);
+    assert_int_equal(weir_snapshot_restore(reader, b, &moment, &stats, NULL), 0);
+    weir_snapshot_close(reader);
+    weir_limiter_stats(b, &counts);
     assert_int_equal(stats.keys, counts.keys);
+    assert_true(stats.lost > counts.evicted);
     assert_int_equal(stats.keys + stats.lost, PERMITS + BUCKETS);
+    weir_limiter_destroy(b);
     fixture_destroy(&a);
-    fixture_destroy(&b);
 }
 
 /* As of a time far from every one before: nobody counts any more. */
