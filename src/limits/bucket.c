@@ -61,14 +61,14 @@ static uint64_t change_ticks(uint64_t fresh_at, int32_t from, int32_t to, uint64
 }
 
 /* Absent, held, or in other ticks. */
-static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
-                                          const struct weir_event *event, bool charges, struct weir_verdict *v)
+static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
+                                const struct weir_event *event, bool charges, struct weir_verdict *v)
 {
     struct weir_held held;
     uint64_t wait_ns;
     uint32_t number = number_of(limit->shift);
     struct weir_state state;
-    bool inserts = charges && event->cost > 0 && event->cost <= limit->capacity;
+    bool inserts = charges && event->cost <= limit->capacity;
     enum weir_hold result = weir_table_hold(&limiter->table, hash, number,
                                             inserts ? WEIR_ABSENT_INSERT : WEIR_ABSENT_LEAVE, event->now_ns, &held,
                                             &wait_ns);
@@ -79,7 +79,7 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
             weir_verdict_refuse_full(v, wait_ns);
             weir_count_full(limiter, number);
         }
-        return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
+        return;
     }
     int32_t shift = weir_table_kind_of(&limiter->table, weir_pair_limit(held.pair)).shift;
     if (!held.newcomer)
@@ -95,7 +95,6 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
     } else {
         weir_table_release(&held, weir_pair_limit(held.pair), weir_pair_fresh_at(held.pair));
     }
-    return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
 }
 
 int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
@@ -108,7 +107,6 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
         if (costs[i] > WEIR_COST_MAX)
             return WEIR_ERANGE;
     uint64_t now_ns = time ? time->now_ns : weir_time_read_monotonic().now_ns;
-    bool charges = !(flags & WEIR_PEEK);
     if (!weir_table_in_reach(&limiter->table, now_ns))
         weir_limiter_reach(limiter, now_ns);
     struct weir_look looks[PREFETCH_AHEAD];
@@ -119,18 +117,17 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
         for (size_t i = from; i < to && count > 1; i++)
             looks[i - from] = weir_table_look(&limiter->table, keys[i].hash);
         for (size_t i = from; i < to; i++) {
+            const bool charges = costs[i] > 0 && !(flags & WEIR_PEEK);
             struct weir_limit limit = limit_of(&buckets[i]);
             uint32_t number = number_of(limit.shift);
             enum weir_step step = WEIR_STEP_LONG_WAY;
-            if (charges && costs[i] > 0)
+            if (charges)
                 step = weir_one_step(limiter, &limit, NULL, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
                                      costs[i], now_ns, &ret_verdicts[i]);
             if (step == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
-                step = decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
+                decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
             }
-            if (step == WEIR_STEP_REFUSED && charges)
-                weir_count_refused(limiter, number);
         }
     }
     return 0;

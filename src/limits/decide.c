@@ -239,8 +239,7 @@ static bool charge_all(struct weir_limiter *limiter, struct job *jobs, const uin
         return false;
     }
     combine(jobs, count, d);
-    bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
-    bool admitted = d->admitted;
+    bool admitted = d->admitted, never = d->retry_after_ns == WEIR_NEVER;
     uint64_t permit = admitted ? permit_next(limiter, jobs, count) : 0;
     for (size_t i = 0; i < count; i++)
         if (jobs[i].held)
@@ -258,8 +257,7 @@ static bool decide_together(struct weir_limiter *limiter, struct job *jobs, cons
     d->admitted = true;
     if ((peek || !sure) && !look_at_all(limiter, jobs, order, count, d))
         return false;
-    bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
-    if (!peek && (d->admitted || (!never && wants_attempts(jobs, count))) &&
+    if (!peek && (d->admitted || (d->retry_after_ns != WEIR_NEVER && wants_attempts(jobs, count))) &&
         !charge_all(limiter, jobs, order, count, d))
         return false;
     for (size_t i = 0; i < count && !peek; i++)

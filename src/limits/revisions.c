@@ -420,10 +420,8 @@ static bool adopt(struct weir_revisions *revisions, struct entry *entry, const s
     char *text = copy(told->text, told->text_size);
     if (!text)
         return false;
-    if (!weir_revised_hear(&entry->revised, &told->revision)) {
-        free(text);
-        return true;
-    }
+    const bool newer = weir_revised_hear(&entry->revised, &told->revision);
+    weir_assert(newer); /* the caller has looked */
     free(entry->text);
     entry->text = text;
     entry->size = told->text_size;

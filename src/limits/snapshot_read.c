@@ -91,10 +91,9 @@ static int look_through(struct weir_snapshot_reader *reader, struct weir_fault *
         if (taken < 0 || kind < before)
             error = weir_snapshot_corrupt(reader, ret_fault);
     }
-    if (!error && (definitions != reader->definitions || entries != reader->entries || definitions > WEIR_LIMITS_MAX))
-        error = weir_snapshot_corrupt(reader, ret_fault);
     uint8_t more;
-    if (!error && read(reader->fd, &more, 1) != 0)
+    if (!error && (definitions != reader->definitions || entries != reader->entries || definitions > WEIR_LIMITS_MAX ||
+                   read(reader->fd, &more, 1) != 0))
         error = weir_snapshot_corrupt(reader, ret_fault);
     return error ? error : weir_snapshot_rewind(reader, ret_fault);
 }

@@ -101,6 +101,7 @@ static inline struct weir_verdict ask_at(const struct fixture *f, const char *ke
     struct weir_charge charge = charge_of(f, 0, key, cost);
     struct weir_decision decision;
     struct weir_verdict verdict;
+    memset(&verdict, 0xaa, sizeof verdict); /* all of it is told */
     assert_int_equal(weir_limiter_decide(f->limiter, &charge, 1, &time, flags, &decision, &verdict), 0);
     return verdict;
 }
@@ -135,6 +136,7 @@ static inline struct weir_decision ask_all(const struct fixture *f, const char *
     for (size_t i = 0; i < f->count; i++) {
         charges[i] = charge_of(f, i, key, cost);
     }
+    memset(ret_verdicts, 0xaa, f->count * sizeof *ret_verdicts); /* all of them are told */
     assert_int_equal(weir_limiter_decide(f->limiter, charges, f->count, &time, flags, &decision, ret_verdicts), 0);
     return decision;
 }

@@ -29,7 +29,7 @@ struct world {
     struct weir_timer *timers[TIMERS_MAX];
     size_t timers_count;
     uint64_t wake_ns;
-    bool closed;
+    bool closed, no_timers;
     size_t settled, ended, unknown;
 };
 
@@ -42,7 +42,7 @@ static struct weir_time world_now(void *context)
 static int timer_start(void *context, struct weir_timer *timer, uint64_t due_ns)
 {
     struct world *w = context;
-    if (w->timers_count == TIMERS_MAX)
+    if (w->no_timers || w->timers_count == TIMERS_MAX)
         return WEIR_ENOMEM;
     timer->due.at_ns = due_ns;
     w->timers[w->timers_count++] = timer;

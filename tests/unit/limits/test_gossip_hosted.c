@@ -444,6 +444,37 @@ static void who_is_suspected_is_told_the_news(void **state)
     weir_remote_limit_drop(limit);
 }
 
+/* What is hot is told ahead of its turn: who has heard that has not heard what comes before it. */
+static void what_is_hot_promises_nothing_of_the_log(void **state)
+{
+    (void)state;
+    struct net net = { .now_ns = 0 };
+    const struct weir_remote_limit *limit = shared_limit(30, DAY, 0);
+    news_of(&net, limit, 0);
+    for (unsigned number = 1; number <= 200; number++)
+        assert_int_equal(take(&net, 0, limit, number, number < 200 ? 1 : 6, net.now_ns), number < 200 ? 1 : 6);
+    for (int turns = 0; turns < 2; turns++) { /* in the first a probe goes before, with the same news */
+        net.now_ns += 200 * MS;
+        net.mail_count = 0;
+        const struct weir_time time = at(net.now_ns);
+        weir_gossip_host_turn(net.hosts[0], &time);
+    }
+    const struct weir_time time = at(net.now_ns);
+    uint64_t have[3];
+    assert_true(net.mail_count > 2);
+    for (size_t m = 0; m < net.mail_count; m++) {
+        weir_gossip_host_heard(net.hosts[1], net.mail[m].bytes, net.mail[m].size, &time);
+        have[m < 2 ? m : 2] = net.hosts[1]->gossip.peers[0].have;
+        if (m == 1)
+            assert_in_range(net.hosts[1]->keys_count, 10, 199);
+    }
+    assert_int_equal(have[1], have[0]);
+    assert_true(have[2] > have[1]);
+    assert_int_equal(net.hosts[1]->keys_count, 200);
+    net_deinit(&net);
+    weir_remote_limit_drop(limit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_lost_datagram_leaves_a_gap),
         cmocka_unit_test(what_is_hot_is_not_told_beyond_the_bytes_allowed),
         cmocka_unit_test(who_is_suspected_is_told_the_news),
+        cmocka_unit_test(what_is_hot_promises_nothing_of_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

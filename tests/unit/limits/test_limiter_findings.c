@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "fixture.h"
+#include "limits/memory.h"
 
 /* It used to read the process's clock and move the whole table to it. */
 static void forgetting_a_key_asks_no_clock(void **state)
@@ -137,6 +138,9 @@ static void a_peek_refuses_where_a_full_table_would(void **state)
         snprintf(key, sizeof key, "%u", i);
         struct weir_verdict peeked = ask_at(&f, key, 1, at(T0), WEIR_PEEK), charged = ask_at(&f, key, 1, at(T0), 0);
         assert_int_equal(peeked.admitted, charged.admitted);
+        if (charged.full)
+            assert_same_verdict(&peeked, &charged);
+        assert_int_equal(charged.capacity, 1);
         full += charged.full;
     }
     assert_true(full > 1000);
@@ -176,6 +180,126 @@ static void a_walk_that_time_overtook_begins_again(void **state)
     fixture_destroy(&f);
 }
 
+/* What was searched in vain is not searched again for a while: that is all lines, not the first of them. */
+static void a_dead_log_far_away_is_found_at_once(void **state)
+{
+    const struct weir_limiter_options options = { .memory_max = (size_t)1 << 20, .log_memory_max = 4096 };
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_SLIDING_LOG, 8, SECOND, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) };
+    specs[0].on_full = WEIR_ON_FULL_REFUSE;
+    struct fixture f = fixture_create_with(&options, specs, 2);
+    struct weir_limiter_stats stats;
+    struct weir_verdict verdicts[2];
+    struct weir_time time = at(T0);
+    unsigned logs = 0, tries = 0;
+    (void)state;
+    for (unsigned i = 0; i < 20000; i++) { /* many lines of other keys */
+        char key[16];
+        snprintf(key, sizeof key, "b%u", i);
+        struct weir_charge charge = charge_of(&f, 1, key, 1);
+        assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, verdicts), 0);
+    }
+    for (bool admitted = true; admitted; logs++) {
+        char key[16];
+        snprintf(key, sizeof key, "a%u", logs);
+        admitted = ask_at(&f, key, 1, time, 0).admitted;
+    }
+    assert_in_range(logs, 10, 100);
+    weir_limiter_stats(f.limiter, &stats);
+    const unsigned enough = (unsigned)(stats.slots / 256); /* of several slots a line, and 256 lines a try */
+    assert_in_range(enough, 20, 1000);
+    time = at(T0 + MINUTE); /* all of them are dead */
+    for (unsigned i = 0; i < 10; i++, tries = 0) {
+        char key[16];
+        snprintf(key, sizeof key, "c%u", i);
+        while (!ask_at(&f, key, 1, time, 0).admitted && tries < enough)
+            tries++;
+        assert_true(tries < enough);
+    }
+    fixture_destroy(&f);
+}
+
+/* Nor whether a log that is there would find room to grow. */
+static void a_peek_refuses_where_a_log_cannot_grow(void **state)
+{
+    const struct weir_limiter_options options = { .memory_max = (size_t)1 << 20, .log_memory_max = 4096 };
+    struct weir_limit_spec spec = limit_of(WEIR_SLIDING_LOG, 40, HOUR, 0);
+    spec.on_full = WEIR_ON_FULL_REFUSE;
+    struct fixture f = fixture_create_with(&options, &spec, 1);
+    unsigned full = 0;
+    (void)state;
+    for (unsigned i = 0; i < 41 * 20; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i % 20);
+        struct weir_verdict peeked = ask_at(&f, key, 1, at(T0), WEIR_PEEK), charged = ask_at(&f, key, 1, at(T0), 0);
+        assert_int_equal(peeked.admitted, charged.admitted);
+        assert_int_equal(peeked.full, charged.full);
+        assert_int_equal(charged.capacity, 40);
+        full += charged.full;
+    }
+    assert_true(full > 20);
+    fixture_destroy(&f);
+}
+
+/* Far from every time before: a key of then is fresh, to whatever asks first. */
+static void a_time_far_away_is_the_tables_for_every_call(void **state)
+{
+    enum { DECIDE, PEEK, REFUND, REFUND_LAST, DEFINE, MAINTAIN, CALLS };
+    (void)state;
+    for (int call = 0; call < CALLS; call++)
+        for (uint64_t hours = 20; hours < 400; hours += 13) {
+            struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 1000000000, SECOND, 1000000000);
+            struct weir_charge charge = charge_of(&f, 0, "k", 0);
+            const struct weir_time time = at(T0 + hours * HOUR);
+            struct weir_verdict verdict = ask(&f, 5, T0);
+            uint64_t units = 0;
+            if (call == DECIDE || call == PEEK) {
+                const unsigned flags = call == PEEK ? WEIR_PEEK : 0;
+                assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, flags, &verdict), 0);
+            } else if (call == REFUND) {
+                assert_int_equal(weir_limiter_refund(f.limiter, &charge, 5, &time, &units), 0);
+            } else if (call == REFUND_LAST) {
+                assert_int_equal(weir_limiter_refund_last(f.limiter, &charge, verdict.ticket, &time, &units), 0);
+            } else if (call == DEFINE) {
+                const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1000000000, SECOND, 999999999);
+                fixture_define(&f, &spec, 1, time.now_ns);
+            } else {
+                while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+                }
+            }
+            if (call != REFUND_LAST)
+                assert_int_equal(units, 0);
+            verdict = peek(&f, 0, time.now_ns + 2);
+            if (verdict.remaining != verdict.capacity || verdict.reset_after_ns != 0)
+                fail_msg("call %d after %d hours: %llu %llu", call, (int)hours, (unsigned long long)verdict.remaining,
+                         (unsigned long long)verdict.reset_after_ns);
+            fixture_destroy(&f);
+        }
+}
+
+/* Or after some 65,000 reloads there would be no number left. */
+static void the_numbers_of_a_set_that_was_replaced_twice_are_free(void **state)
+{
+    enum { LIMITS = 3 };
+    struct weir_limit_spec specs[LIMITS];
+    struct fixture f = { 0 };
+    weir_limit_id first[LIMITS];
+    (void)state;
+    for (uint64_t set = 0; set < 3; set++) {
+        for (size_t i = 0; i < LIMITS; i++)
+            specs[i] = limit_of(WEIR_TOKEN_BUCKET, 10 + set, HOUR, 0);
+        if (set == 0)
+            f = fixture_create(specs, LIMITS);
+        else
+            fixture_define(&f, specs, LIMITS, T0);
+        if (set == 0)
+            memcpy(first, f.ids, sizeof first);
+        for (size_t i = 0; i < LIMITS; i++)
+            assert_int_equal(weir_record_at(f.limiter, weir_id_number(first[i])) == NULL, set == 2);
+    }
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +312,10 @@ int main(void)
         cmocka_unit_test(a_peek_refuses_where_a_full_table_would),
         cmocka_unit_test(wall_time_at_its_end_is_judged_too),
         cmocka_unit_test(a_walk_that_time_overtook_begins_again),
+        cmocka_unit_test(a_dead_log_far_away_is_found_at_once),
+        cmocka_unit_test(a_peek_refuses_where_a_log_cannot_grow),
+        cmocka_unit_test(a_time_far_away_is_the_tables_for_every_call),
+        cmocka_unit_test(the_numbers_of_a_set_that_was_replaced_twice_are_free),
     };
     return cmocka_run_group_tests_name("limiter findings", tests, NULL, NULL);
 }

@@ -19,121 +19,21 @@
 #include "limits/fallback.h"
 #include "limits/gossip_host.h"
 #include "limits/memory.h"
-#include "limits/revisions.h"
+#include "limits/revisor.h"
 #include "limits/share_host.h"
 #include "locks/manager_inside.h"
+#include "no_memory.h"
 #include "weir/fence.h"
 #include "weir/snapshot.h"
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-void __wrap_free(void *memory);
-int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context);
 
-enum { LIVE_MAX = 4096 };
-static void *live[LIVE_MAX];
-static size_t live_count;
-static long granted; /* until there is no more */
-static bool counts;
-static int mutexes; /* begun and not ended */
 static bool thread_denied;
-
-static bool denied(void)
-{
-    return counts && granted-- <= 0;
-}
-
-static void *note(void *memory)
-{
-    if (counts && memory) {
-        assert_true(live_count < LIVE_MAX);
-        live[live_count++] = memory;
-    }
-    return memory;
-}
-
-static void forget(const void *memory)
-{
-    for (size_t i = live_count; memory && i-- > 0;)
-        if (live[i] == memory) {
-            live[i] = live[--live_count];
-            return;
-        }
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return denied() ? NULL : note(__real_malloc(size));
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return denied() ? NULL : note(__real_calloc(count, size));
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    if (denied())
-        return NULL;
-    forget(old);
-    return note(__real_realloc(old, size));
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-    return denied() ? NULL : note(__real_aligned_alloc(alignment, size));
-}
-
-void __wrap_free(void *memory)
-{
-    forget(memory);
-    __real_free(memory);
-}
-
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
-{
-    mutexes++;
-    return __real_pthread_mutex_init(mutex, attributes);
-}
-
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
-{
-    mutexes--;
-    return __real_pthread_mutex_destroy(mutex);
-}
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context)
 {
     return thread_denied ? EAGAIN : __real_pthread_create(thread, attributes, run, context);
-}
-
-/* `make` makes something and unmakes it again; `least` allocations are needed for that. */
-static void each_in_turn(int (*make)(void), long least)
-{
-    long most = 0;
-    for (int error = WEIR_ENOMEM; error; most++) {
-        assert_true(most < 1000);
-        granted = most;
-        counts = true;
-        error = make();
-        counts = false;
-        assert_true(error == 0 || error == WEIR_ENOMEM);
-        assert_int_equal(live_count, 0);
-        assert_int_equal(mutexes, 0);
-    }
-    assert_true(most > least);
 }
 
 static const uint8_t secret[16] = "0123456789abcdef";
@@ -374,10 +274,82 @@ static int make_revisions(void)
     return error;
 }
 
+static uint64_t one(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+static struct weir_remote_note *asked; /* by the revisor; NULL: nothing */
+
+static int note_asked(struct weir_remote *remote, struct weir_remote_note *asks)
+{
+    size_t i = 0;
+    (void)remote;
+    while (i < live_count && live[i] != (void *)asks)
+        i++;
+    assert_true(i < live_count); /* it is not freed yet */
+    asked = asks;
+    return 0;
+}
+
+static bool is_ready(struct weir_remote *remote)
+{
+    return remote != NULL;
+}
+
+/* The engine knows of nothing; what it is told comes back as newer, to a node that knows of nothing either. */
+static int make_revisor(void)
+{
+    static const struct weir_remote_ops ops = { .note = note_asked, .ready = is_ready };
+    const struct weir_revision_own own = { .name = "a", .text = { "one", 3 } };
+    struct weir_remote remote = { &ops };
+    struct weir_revisor revisor = { .wall_ns = one };
+    int error = weir_revisions_create(secret, "node", &revisor.revisions);
+    if (error)
+        return error;
+    error = weir_revisions_own(revisor.revisions, &own, 1, 1);
+    asked = NULL;
+    if (!error)
+        weir_revisor_turn(&revisor, &remote, 1);
+    for (int i = 0; i < 2 && asked && !error; i++) { /* reads, then writes */
+        struct weir_remote_note *is_asked = asked;
+        asked = NULL;
+        assert_int_equal(is_asked->data != NULL, i == 1);
+        is_asked->done(is_asked, 0, NULL, 0);
+    }
+    error = error || granted < 0 ? WEIR_ENOMEM : 0;
+    assert_int_equal(revisor.asking, 0);
+    weir_revisions_destroy(revisor.revisions);
+    return error;
+}
+
+/* Names that no file says any more, and more of them than are remembered. */
+static int make_gone(void)
+{
+    static char names[WEIR_REVISIONS_GONE_MAX + 3];
+    struct weir_revision_own own[WEIR_REVISIONS_GONE_MAX + 2];
+    struct weir_revisions *revisions;
+    int error = weir_revisions_create(secret, "node", &revisions);
+    if (error)
+        return error;
+    memset(names, 'a', sizeof(names) - 1);
+    for (size_t i = 0; i < WEIR_REVISIONS_GONE_MAX + 2; i++) /* each longer than the next by one letter */
+        own[i] = (struct weir_revision_own){ .name = names + i, .text = { "one", 3 } };
+    error = weir_revisions_own(revisions, own, WEIR_REVISIONS_GONE_MAX + 2, 1);
+    if (!error)
+        error = weir_revisions_own(revisions, own, 0, 1);
+    assert_true(error || weir_revisions_count(revisions) == WEIR_REVISIONS_GONE_MAX);
+    weir_revisions_destroy(revisions);
+    return error;
+}
+
 static void revisions(void **state)
 {
     (void)state;
     each_in_turn(make_revisions, 5);
+    each_in_turn(make_revisor, 5);
+    each_in_turn(make_gone, WEIR_REVISIONS_GONE_MAX);
     weir_revisions_destroy(NULL);
 }
 

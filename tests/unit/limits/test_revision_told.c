@@ -49,21 +49,25 @@ static void what_was_told_is_that_number_alone(void **state)
     weir_revisions_destroy(theirs);
 }
 
-/* Who is alone has told all there are, and who hears its own again has told somebody: who reloads later is followed. */
+/* Who is alone has told all there are, and who hears its own again, or wrote it, has told somebody: who reloads later is
+ * followed. */
 static void who_has_told_follows_who_reloads_later(void **state)
 {
     (void)state;
-    for (int alone = 0; alone < 2; alone++) {
+    enum { HEARS, ALONE, WRITES, WAYS };
+    for (int way = 0; way < WAYS; way++) {
         uint64_t id[2], number;
         uint8_t *bytes;
         size_t size;
         struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
         struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
-        if (alone)
+        if (way == ALONE)
             weir_revisions_alone(mine, WALL_NS + WEIR_NS_PER_SECOND);
         assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
-        if (!alone)
+        if (way == HEARS)
             assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);
+        if (way == WRITES)
+            weir_revisions_told(mine, id, number);
         free(bytes);
         assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
         assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_SAME);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * semantics.md, "Reconfiguration" (docs/semantics-tests.md). */
+#include <stdlib.h>
+
 #include "fixture.h"
 #include "random.h"
 
@@ -47,6 +49,53 @@ static void reconfiguration__an_id_is_good_for_one_reload(void **state)
     spec.count = 30;
     fixture_define(&f, &spec, 1, T0);
     assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), WEIR_ESTALE);
+    fixture_destroy(&f);
+}
+
+/* Whatever is asked by it, of one that was replaced twice and of one that never was. */
+static void reconfiguration__an_id_that_is_not_good_is_refused_by_every_call(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    const struct weir_slice value = { "k", 1 };
+    struct weir_charge charges[2] = { charge_of(&f, 0, "k", 1), charge_of(&f, 0, "l", 1) };
+    for (spec.count = 20; spec.count <= 30; spec.count += 10)
+        fixture_define(&f, &spec, 1, T0);
+    (void)ask(&f, 4, T0);
+    const struct {
+        weir_limit_id id;
+        int error;
+    } cases[] = {
+        { charges[0].limit, WEIR_ESTALE },
+        { f.ids[0], 0 },
+        { f.ids[0] + 1, WEIR_ESTALE },                   /* of which nobody knows */
+        { f.ids[0] + (UINT64_C(1) << 16), WEIR_ENOENT }, /* a set to come */
+        { 0, WEIR_ENOENT },
+        { 1, WEIR_ENOENT },
+        { UINT64_C(1) << 16 | 1, WEIR_ENOENT }, /* of a bucket without a definition */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_verdict verdicts[2];
+        struct weir_decision decision;
+        struct weir_limit_stats stats;
+        struct weir_key key;
+        const struct weir_time time = at(T0);
+        uint64_t units;
+        bool found;
+        charges[0].limit = charges[1].limit = cases[i].id;
+        for (size_t count = 1; count <= 2; count++) {
+            assert_int_equal(weir_limiter_decide(f.limiter, charges, count, &time, 0, &decision, verdicts),
+                             cases[i].error);
+            assert_int_equal(weir_limiter_decide_many(f.limiter, charges, count, &time, 0, verdicts), cases[i].error);
+        }
+        assert_int_equal(weir_limiter_admit(f.limiter, charges, &time), cases[i].error == 0);
+        assert_int_equal(weir_limiter_key(f.limiter, cases[i].id, &value, 1, &key), cases[i].error);
+        assert_int_equal(weir_limiter_limit_stats(f.limiter, cases[i].id, &stats), cases[i].error);
+        assert_int_equal(weir_limiter_refund(f.limiter, charges, 1, &time, &units), cases[i].error);
+        assert_int_equal(weir_limiter_refund_last(f.limiter, charges, 1, &time, &units), cases[i].error);
+        assert_int_equal(weir_limiter_forget(f.limiter, charges, &found), cases[i].error);
+    }
     fixture_destroy(&f);
 }
 
@@ -107,6 +156,32 @@ static void reconfiguration__a_background_walk_converts_the_rest(void **state)
     }
     weir_limiter_stats(f.limiter, &stats);
     assert_int_equal(stats.converted, KEYS); /* not once more */
+    fixture_destroy(&f);
+}
+
+/* Also where a walk for something else is under way: it begins anew, or it would leave out where it has been. */
+static void reconfiguration__a_walk_under_way_begins_anew(void **state)
+{
+    (void)state;
+    enum { KEYS = 3000 };
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, 100 * DAY, 0);
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 8, 100 * DAY, 0);
+    struct weir_limiter_stats stats;
+    struct weir_time time = at(T0 + 400 * DAY);
+    assert_false(weir_limiter_maintain(f.limiter, &time, 1));
+    for (int i = 0; i < KEYS; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "%d", i);
+        ask_at(&f, key, 4, time, 0);
+    }
+    time.now_ns += 15 * HOUR; /* the base of time is old */
+    for (int i = 0; i < 20; i++)
+        assert_true(weir_limiter_maintain(f.limiter, &time, 8));
+    fixture_define(&f, &spec, 1, time.now_ns);
+    while (weir_limiter_maintain(f.limiter, &time, 64)) {
+    }
+    weir_limiter_stats(f.limiter, &stats);
+    assert_int_equal(stats.converted, KEYS);
     fixture_destroy(&f);
 }
 
@@ -306,12 +381,95 @@ static void reconfiguration__a_bad_set_leaves_the_old_one(void **state)
     fixture_destroy(&f);
 }
 
+/* A key that becomes a log's, and finds no room for it, is refused for that and stays as it is while it may: until the
+ * next reload, when it is gone, and counted. */
+static void reconfiguration__who_finds_no_room_for_a_log_waits_for_it(void **state)
+{
+    (void)state;
+    enum { KEYS = 200 };
+    const struct weir_limiter_options options = { .memory_max = (size_t)4 << 20, .log_memory_max = 4096 };
+    for (int again = 0; again < 2; again++) {
+        const struct weir_limit_spec was = limit_of(WEIR_TOKEN_BUCKET, 10, 100 * DAY, 0);
+        struct weir_limit_spec is = limit_of(WEIR_SLIDING_LOG, 10, HOUR, 0);
+        struct fixture f = fixture_create_with(&options, &was, 1);
+        struct weir_limiter_stats stats;
+        struct weir_limit_stats limit;
+        struct weir_time time = at(T0);
+        unsigned full = 0;
+        char key[16];
+        is.on_full = WEIR_ON_FULL_REFUSE;
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(key, sizeof(key), "%d", i);
+            ask_at(&f, key, 4, time, 0);
+        }
+        fixture_define(&f, &is, 1, T0);
+        if (again) {
+            while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+            }
+        }
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(key, sizeof(key), "%d", i);
+            const struct weir_verdict v = ask_at(&f, key, 1, time, 0);
+            assert_true(v.admitted ? v.remaining == 5 : v.full && v.retry_after_ns > 0);
+            full += v.full;
+        }
+        weir_limiter_stats(f.limiter, &stats);
+        assert_in_range(full, 50, KEYS - 10);
+        assert_int_equal(stats.converted, KEYS - full);
+        assert_int_equal(stats.evicted, 0);
+        assert_int_equal(stats.keys, KEYS);
+        assert_int_equal(stats.refused_full, full);
+        if (again) {
+            is.count = 11;
+            fixture_define(&f, &is, 1, T0); /* which ends the set before the last */
+            weir_limiter_stats(f.limiter, &stats);
+            assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &limit), 0);
+            assert_int_equal(stats.evicted, full);
+            assert_int_equal(stats.keys, KEYS - full);
+        } else {
+            time.now_ns += 3 * HOUR; /* the logs are dead by now */
+            snprintf(key, sizeof(key), "%d", KEYS - 1);
+            assert_int_equal(ask_at(&f, key, 1, time, 0).remaining, 5);
+        }
+        fixture_destroy(&f);
+    }
+}
+
+static void reconfiguration__there_are_32000_limits_at_most(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    const struct weir_time time = at(T0);
+    struct weir_limit_def *defs = calloc(WEIR_LIMITS_MAX + 1, sizeof *defs);
+    weir_limit_id *ids = calloc(WEIR_LIMITS_MAX + 1, sizeof *ids);
+    char(*names)[8] = calloc(WEIR_LIMITS_MAX + 1, sizeof *names);
+    struct weir_fault fault;
+    assert_true(defs && ids && names);
+    for (unsigned i = 0; i <= WEIR_LIMITS_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%u", i);
+        defs[i] = (struct weir_limit_def){ .name = names[i], .spec = spec };
+    }
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX + 1, &time, ids, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.field, "limits.count");
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX + 1, &time, ids, NULL), WEIR_ELIMIT);
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX, &time, ids, &fault), 0);
+    assert_int_equal(ids[0], f.ids[0]); /* it is as it was */
+    assert_int_equal(weir_limiter_define(f.limiter, defs, WEIR_LIMITS_MAX, &time, ids, &fault), 0);
+    free(defs);
+    free(ids);
+    free(names);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reconfiguration__an_unchanged_limit_keeps_its_id),
         cmocka_unit_test(reconfiguration__an_id_is_good_for_one_reload),
         cmocka_unit_test(reconfiguration__so_many_weeks_are_another_limit),
+        cmocka_unit_test(reconfiguration__an_id_that_is_not_good_is_refused_by_every_call),
+        cmocka_unit_test(reconfiguration__a_walk_under_way_begins_anew),
         cmocka_unit_test(reconfiguration__a_decision_converts_an_old_slot_first),
         cmocka_unit_test(reconfiguration__a_background_walk_converts_the_rest),
         cmocka_unit_test(reconfiguration__after_a_reload_that_changes_nothing_nothing_is_due),
@@ -325,6 +483,8 @@ int main(void)
         cmocka_unit_test(reconfiguration__alternating_never_grants_more_than_the_larger),
         cmocka_unit_test(reconfiguration__what_an_override_or_a_level_allowed_is_owed),
         cmocka_unit_test(reconfiguration__a_bad_set_leaves_the_old_one),
+        cmocka_unit_test(reconfiguration__who_finds_no_room_for_a_log_waits_for_it),
+        cmocka_unit_test(reconfiguration__there_are_32000_limits_at_most),
     };
     return cmocka_run_group_tests_name("semantics: reconfiguration", tests, NULL, NULL);
 }

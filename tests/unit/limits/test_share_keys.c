@@ -253,6 +253,31 @@ static void keys__that_come_leave_and_return_are_found_as_a_list_finds_them(void
     weir_share_keys_deinit(&keys);
 }
 
+/* All that are in the table and all that have left it, at once: each in its turn. */
+static void as_many_as_there_may_be_are_woken(void **state)
+{
+    enum { MOST = 3, LEFT = 2 };
+    (void)state;
+    struct weir_share_keys keys;
+    struct weir_share_key all[MOST + LEFT];
+    assert_int_equal(weir_share_keys_init(&keys, MOST, LEFT), 0);
+    for (uint64_t i = 0; i < MOST + LEFT; i++) {
+        all[i] = key_of(i);
+        weir_share_keys_insert(&keys, &all[i]);
+        all[i].wake_ns = SECOND * (MOST + LEFT - i);
+        weir_share_keys_wake(&keys, &all[i]);
+        if (i < LEFT)
+            weir_share_keys_leave(&keys, &all[i]);
+    }
+    assert_int_equal(keys.count, MOST);
+    assert_int_equal(keys.gone_count, LEFT);
+    for (uint64_t i = MOST + LEFT; i-- > 0;) {
+        assert_null(weir_share_keys_due(&keys, all[i].wake_ns - 1));
+        assert_ptr_equal(weir_share_keys_due(&keys, all[i].wake_ns), &all[i]);
+    }
+    weir_share_keys_deinit(&keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +288,7 @@ int main(void)
         cmocka_unit_test(who_wants_to_be_woken_earlier_is),
         cmocka_unit_test(a_key_follows_each_of_its_terms),
         cmocka_unit_test(another_limit_makes_the_engines_word_void),
+        cmocka_unit_test(as_many_as_there_may_be_are_woken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

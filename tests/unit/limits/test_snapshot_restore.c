@@ -453,6 +453,29 @@ static void a_restart_gives_no_part_of_a_tick(void **state)
     }
 }
 
+/* Buckets without a definition are no limit's: nobody counts what goes. */
+static void of_a_bucket_that_is_there_twice_the_later_entry_counts(void **state)
+{
+    (void)state;
+    struct forged_entry entries[2];
+    struct weir_snapshot_stats stats = { 0 };
+    struct weir_limiter_stats counts;
+    struct weir_limiter *limiter;
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t fresh_at = weir_ticks_at(T0 + HOUR, (int32_t)(4 + i) + WEIR_TICKS_SHIFT_MIN);
+        entries[i] = (struct forged_entry)OF_NUMBER(WEIR_RAW_FIRST + 4 + i, NARROW, UINT64_MAX, fresh_at);
+    }
+    forge_head();
+    forge_entries(entries, 2);
+    forge_end(0, 2);
+    assert_int_equal(restore_forged(256 << 10, &limiter, &stats, NULL), 0);
+    weir_limiter_stats(limiter, &counts);
+    assert_int_equal(counts.keys, 1);
+    assert_int_equal(stats.keys, 1);
+    assert_int_equal(stats.fresh + stats.lost, 0);
+    weir_limiter_destroy(limiter);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -465,6 +488,7 @@ int main(void)
         TEST(of_a_key_that_is_there_twice_the_later_entry_counts),
         TEST(a_limit_that_cannot_be_defined_is_named),
         TEST(a_restart_gives_no_part_of_a_tick),
+        TEST(of_a_bucket_that_is_there_twice_the_later_entry_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Time zones against libc's localtime_r, and malformed files against the sanitizers. */
+#include <endian.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,6 +238,124 @@ static void zone__a_file_that_cannot_be_read_is_told_apart(void **state)
     }
 }
 
+/* What stands in a version 2 block of up to two changes. */
+struct block {
+    uint8_t isut, isstd, times, types, chars; /* how many the header says; of those that are 0 nothing is there */
+    int64_t at_s[2];
+    uint8_t index[2];
+    uint8_t type[6]; /* big endian offset, whether it is daylight saving, where its name begins */
+};
+#define HOUR_EAST                                                                                                      \
+    {                                                                                                                  \
+        0, 0, 14, 16, 0, 0                                                                                             \
+    }
+
+static struct file make_block(const struct block *block)
+{
+    static const uint8_t zeros[8] = { 0 };
+    struct file file = make_file('2', 0, "");
+    file.size -= 44 + 6 + 4;
+    put_header(&file, '2', 0, block->times, block->types);
+    uint8_t *header = file.bytes + file.size - 44;
+    header[23] = block->isut;
+    header[27] = block->isstd;
+    header[43] = block->chars;
+    for (unsigned i = 0; i < block->times; i++) {
+        const uint64_t big = htobe64((uint64_t)block->at_s[i]);
+        put(&file, &big, 8);
+    }
+    put(&file, block->index, block->times);
+    for (unsigned i = 0; i < block->types; i++)
+        put(&file, block->type, 6);
+    put(&file, "CET", block->chars);
+    put(&file, zeros, block->isut);
+    put(&file, zeros, block->isstd);
+    put(&file, "\nCET-1\n", 7);
+    return file;
+}
+
+static void zone__a_block_that_contradicts_itself_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t far = INT64_C(1) << 60;
+    const struct {
+        bool good;
+        struct block block;
+    } cases[] = {
+        { true, { 0, 0, 2, 2, 4, { 5, 6 }, { 0, 1 }, HOUR_EAST } },
+        { true, { 2, 2, 2, 2, 4, { 5, 6 }, { 0, 1 }, HOUR_EAST } },
+        { true, { 0, 0, 2, 2, 4, { 1 - far, far - 1 }, { 0, 1 }, HOUR_EAST } },
+        { true, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0xff, 0xfe, 0x92, 0x61, 1, 3 } } }, /* -25:59:59 */
+        { true, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0, 1, 0x6d, 0x9f, 1, 3 } } },
+        { false, { 0, 0, 2, 2, 4, { 6, 6 }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 0, 2, 2, 4, { 6, 5 }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 0, 2, 2, 4, { -far, 5 }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 0, 2, 2, 4, { 5, far }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 0, 2, 2, 4, { 5, 6 }, { 0, 2 }, HOUR_EAST } },
+        { false, { 1, 0, 2, 2, 4, { 5, 6 }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 1, 2, 2, 4, { 5, 6 }, { 0, 1 }, HOUR_EAST } },
+        { false, { 0, 0, 0, 0, 4, { 0, 0 }, { 0, 0 }, HOUR_EAST } },
+        { false, { 0, 0, 0, 1, 0, { 0, 0 }, { 0, 0 }, HOUR_EAST } },
+        { false, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0, 0, 14, 16, 2, 0 } } },
+        { false, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0, 0, 14, 16, 0, 4 } } },
+        { false, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0xff, 0xfe, 0x92, 0x60, 0, 0 } } }, /* -26:00 */
+        { false, { 0, 0, 0, 1, 4, { 0, 0 }, { 0, 0 }, { 0, 1, 0x6d, 0xa0, 0, 0 } } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_zone *zone = NULL;
+        const struct file file = make_block(&cases[i].block);
+        const int error = read_file(&file, &zone);
+        if (error != (cases[i].good ? 0 : WEIR_EPROTO))
+            fail_msg("block %zu: %d", i, error);
+        weir_zone_destroy(zone);
+    }
+}
+
+/* Rules as libc reads them from TZ. */
+static void zone__rules_agree_with_libc(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {
+        "CET-1CEST,M3.5.0,M10.5.0/3", /* the last Sunday */
+        "AEST-10AEDT,M10.1.0,M4.1.0/3",
+        "IST-2IDT,M3.4.4/26,M10.5.0",
+        "NZST-12NZDT,M9.5.0,M4.1.0/3",
+        "AAA3BBB2:30:15,J59/1:30,J60/23:59:59", /* around the end of February */
+        "AAA3BBB,58/0,59/1:00:01",
+        "AAA+3BBB+1,M12.5.6/3,M2.4.3/0",
+        "<+1245>-12:45<+1345>,M9.5.0/2:45,M4.1.0/3:45",
+        "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
+        "XYZ-13:59:59",
+        "XYZ12:34:56",
+        "abc0",
+    };
+    struct test_random random = { test_random_seed() };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        struct weir_zone *zone = NULL;
+        char footer[64];
+        (void)snprintf(footer, sizeof footer, "\n%s\n", rules[i]);
+        const struct file file = make_file('3', 0, footer);
+        assert_int_equal(setenv("TZ", rules[i], 1), 0);
+        tzset();
+        assert_int_equal(read_file(&file, &zone), 0);
+        for (int64_t at = 0; at < INT64_C(40) * 366 * 86400;
+             at += 7 * 86400) { /* each week, then each second of some */
+            const int64_t second = at + (int64_t)test_random_below(&random, 7 * 86400);
+            if (weir_zone_offset_s(zone, second) != libc_offset_s(second))
+                fail_msg("%s at %lld", rules[i], (long long)second);
+        }
+        for (int64_t at = 1700000000; at < 1700000000 + 2 * 366 * 86400; at += 3600) {
+            if (weir_zone_offset_s(zone, at) == weir_zone_offset_s(zone, at + 3600) &&
+                libc_offset_s(at) == libc_offset_s(at + 3600))
+                continue;
+            for (int64_t second = at; second <= at + 3600; second++)
+                if (weir_zone_offset_s(zone, second) != libc_offset_s(second))
+                    fail_msg("%s at %lld", rules[i], (long long)second);
+        }
+        weir_zone_destroy(zone);
+    }
+}
+
 static void zone__a_footer_alone_gives_the_rule_for_all_times(void **state)
 {
     (void)state;
@@ -297,6 +416,24 @@ static void zone__malformed_files_are_errors(void **state)
         "\nCET-1CEST,M3.5.0/168,M10.5.0\n",
         "\n<+01-1\n",
         "\nCET-1CEST,M3.5.0,M10.5.0x\n",
+        "\nCET-1:60\n",
+        "\nCET-1:\n",
+        "\nCET-1:0:60\n",
+        "\nCET-1:0:\n",
+        "\nCET-1CEST-25,M3.5.0,M10.5.0\n",
+        "\nCET-1CES,M3.5.0,M10.5.0/\n",
+        "\nCET-1CE,M3.5.0,M10.5.0\n",
+        "\nCET-1CEST,M0.5.0,M10.5.0\n",
+        "\nCET-1CEST,M3.0.0,M10.5.0\n",
+        "\nCET-1CEST,M3.5.7,M10.5.0\n",
+        "\nCET-1CEST,M3,M10.5.0\n",
+        "\nCET-1CEST,M3.5,M10.5.0\n",
+        "\nCET-1CEST,J366,J3\n",
+        "\nCET-1CEST,3,366\n",
+        "\nCET-1CEST,J,J3\n",
+        "\nCET-1CEST M3.5.0,M10.5.0\n",
+        "\nC3T-1\n",
+        "\n<CET-1\n",
     };
     for (size_t i = 0; i < sizeof(footers) / sizeof(footers[0]); i++) {
         struct weir_zone *zone = NULL;
@@ -344,6 +481,8 @@ int main(void)
         cmocka_unit_test(zone__utc_needs_no_file),
         cmocka_unit_test(zone__names_that_leave_the_folder_are_refused),
         cmocka_unit_test(zone__a_file_that_cannot_be_read_is_told_apart),
+        cmocka_unit_test(zone__a_block_that_contradicts_itself_is_refused),
+        cmocka_unit_test(zone__rules_agree_with_libc),
         cmocka_unit_test(zone__a_footer_alone_gives_the_rule_for_all_times),
         cmocka_unit_test(zone__perpetual_daylight_saving_has_no_seam_at_new_year),
         cmocka_unit_test(zone__how_far_walls_are_put_back),
