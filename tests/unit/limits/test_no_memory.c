@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Objects that are made while memory runs out: at the first allocation, the second, and so on until all were granted.
- * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. Linked with
- * --wrap, so that our calls of the allocator come here first and are counted. */
-#include <pthread.h>
+ * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,111 +19,9 @@
 #include "limits/revisions.h"
 #include "limits/share_host.h"
 #include "locks/manager_inside.h"
+#include "no_memory.h"
 #include "weir/fence.h"
 #include "weir/snapshot.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-void __wrap_free(void *memory);
-int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
-
-enum { LIVE_MAX = 4096 };
-static void *live[LIVE_MAX];
-static size_t live_count;
-static long granted; /* until there is no more */
-static bool counts;
-static int mutexes; /* begun and not ended */
-
-static bool denied(void)
-{
-    return counts && granted-- <= 0;
-}
-
-static void *note(void *memory)
-{
-    if (counts && memory) {
-        assert_true(live_count < LIVE_MAX);
-        live[live_count++] = memory;
-    }
-    return memory;
-}
-
-static void forget(const void *memory)
-{
-    for (size_t i = live_count; memory && i-- > 0;)
-        if (live[i] == memory) {
-            live[i] = live[--live_count];
-            return;
-        }
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return denied() ? NULL : note(__real_malloc(size));
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return denied() ? NULL : note(__real_calloc(count, size));
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    if (denied())
-        return NULL;
-    forget(old);
-    return note(__real_realloc(old, size));
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-    return denied() ? NULL : note(__real_aligned_alloc(alignment, size));
-}
-
-void __wrap_free(void *memory)
-{
-    forget(memory);
-    __real_free(memory);
-}
-
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
-{
-    mutexes++;
-    return __real_pthread_mutex_init(mutex, attributes);
-}
-
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
-{
-    mutexes--;
-    return __real_pthread_mutex_destroy(mutex);
-}
-
-/* `make` makes something and unmakes it again; `least` allocations are needed for that. */
-static void each_in_turn(int (*make)(void), long least)
-{
-    long most = 0;
-    for (int error = WEIR_ENOMEM; error; most++) {
-        assert_true(most < 1000);
-        granted = most;
-        counts = true;
-        error = make();
-        counts = false;
-        assert_true(error == 0 || error == WEIR_ENOMEM);
-        assert_int_equal(live_count, 0);
-        assert_int_equal(mutexes, 0);
-    }
-    assert_true(most > least);
-}
 
 static const uint8_t secret[16] = "0123456789abcdef";
 
@@ -372,6 +268,54 @@ static void revisions(void **state)
     weir_revisions_destroy(NULL);
 }
 
+enum { OWNED = WEIR_REVISIONS_GONE_MAX + 40 };
+
+static void name_all(struct weir_revision_own *own, char names[OWNED][8], const char *text)
+{
+    for (size_t i = 0; i < OWNED; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%zu", i);
+        own[i] = (struct weir_revision_own){ .name = names[i], .text = { text, strlen(text) } };
+    }
+}
+
+/* A file of which half could be taken in would be told as if the rest had been taken out of it. */
+static void a_file_is_taken_in_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char names[OWNED][8];
+    struct weir_revision_own own[OWNED];
+    struct weir_revision_found found;
+    for (long room = 0;; room++) {
+        struct weir_revisions *revisions;
+        assert_int_equal(weir_revisions_create(secret, "node", &revisions), 0);
+        name_all(own, names, "one");
+        assert_int_equal(weir_revisions_own(revisions, own, OWNED, 1), 0);
+        const uint64_t generation = weir_revisions_generation(revisions);
+        name_all(own, names, "two");
+        granted = room;
+        counts = true;
+        int error = weir_revisions_own(revisions, own, OWNED, 1);
+        counts = false;
+        live_count = 0;
+        assert_int_equal(weir_revisions_count(revisions), OWNED);
+        if (error) {
+            assert_int_equal(error, WEIR_ENOMEM);
+            assert_int_equal(weir_revisions_generation(revisions), generation);
+            name_all(own, names, "one");
+            assert_int_equal(weir_revisions_own(revisions, own, OWNED, 1), 0);
+            assert_int_equal(weir_revisions_generation(revisions), generation); /* as ever: nothing is new */
+        }
+        for (size_t i = 0; i < OWNED; i++) {
+            assert_int_equal(weir_revisions_find(revisions, &own[i], 1, &found), 0);
+            assert_null(found.text);
+        }
+        weir_revisions_destroy(revisions);
+        if (!error)
+            break;
+        room += room > 10 && room < 2 * OWNED - 10 ? 17 : 0;
+    }
+}
+
 /* ---- locks ---- */
 
 static size_t engines_destroyed;
@@ -457,9 +401,11 @@ static void a_fence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limiter),    cmocka_unit_test(a_fallback), cmocka_unit_test(a_gossip_host),
-        cmocka_unit_test(a_share_host), cmocka_unit_test(revisions),  cmocka_unit_test(a_lock_manager),
-        cmocka_unit_test(a_fence),      cmocka_unit_test(a_snapshot),
+        cmocka_unit_test(a_limiter),      cmocka_unit_test(a_fallback),
+        cmocka_unit_test(a_gossip_host),  cmocka_unit_test(a_share_host),
+        cmocka_unit_test(revisions),      cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
+        cmocka_unit_test(a_lock_manager), cmocka_unit_test(a_fence),
+        cmocka_unit_test(a_snapshot),
     };
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }
