@@ -6,6 +6,7 @@ asked to hand over to the new one.
 
 What it does not show: systemd starting the service. It is not there in a folder, and where it is asked somebody else
 answers (Manager). The unit is looked at by systemd-analyze; what weir tells systemd is test_systemd.py's."""
+import contextlib
 import os
 import pathlib
 import re
@@ -118,7 +119,8 @@ class Manager:
 
     def __exit__(self, *_):
         if self.pids[-1] != self.served.process.pid:
-            os.kill(self.pids[-1], signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pids[-1], signal.SIGTERM)
         self.served.stop()  # all that have its output have ended
         self.heard.sendto(b'end', str(self.run / 'notify'))
         self.thread.join()
