@@ -88,8 +88,9 @@ WEIR_MUST_CHECK int weir_snapshot_begin(struct weir_limiter *limiter, const char
                                         struct weir_fault *ret_fault);
 
 /* Writes up to `lines_max` lines of 64 bytes more. WEIR_EAGAIN: more is to be done. 0: PATH is the snapshot, and
- * *ret_stats tells of it. WEIR_EIO: what was there before stays. After either of the last two only
- * weir_snapshot_end may follow. */
+ * *ret_stats tells of it. WEIR_EIO: what was there before stays; but where the fault says that the folder could not be
+ * synced, PATH is the new one, and what was there before may be again after a crash of the machine. Either is a whole
+ * snapshot. After either of the last two only weir_snapshot_end may follow. */
 WEIR_MUST_CHECK int weir_snapshot_step(struct weir_snapshot_writer *writer, size_t lines_max,
                                        const struct weir_moment *moment, struct weir_snapshot_stats *ret_stats,
                                        struct weir_fault *ret_fault);

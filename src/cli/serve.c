@@ -376,13 +376,13 @@ int weir_cli_serve(int argc, char **argv)
 {
     struct serving serving = { .command = argv - 1 }; /* with the program, as main has it */
     bool wants_help = false;
+    hold_signals(SIG_BLOCK); /* first of all */
     int failed = weir_serve_flags_read(argc, argv, &serving.flags, &wants_help);
     if (failed || wants_help)
         return failed;
     if (serving.flags.check_file)
         return check(&serving.flags);
 
-    hold_signals(SIG_BLOCK);
     struct weir_systemd systemd;
     struct weir_fault untold;
     if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))

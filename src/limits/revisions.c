@@ -3,10 +3,8 @@
  * Bytes of a definition, numbers big endian: "WRV1", u64 number, given, checksum; u8 size of the node's name, the
  * name; u8 how many were superseded, u64 checksum of each; u32 size of the text, the text; 16 bytes of an HMAC over all
  * before them. The checksum is 8 bytes of an HMAC of the text. */
-#include "limits/revisions.h"
+#include "limits/revisions_inside.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,28 +17,6 @@
 #define MAGIC "WRV1"
 #define FIXED (WEIR_REVISION_HEAD + 1 + 1 + 4 + WEIR_GOSSIP_MAC_SIZE)
 
-struct entry {
-    uint64_t id[2];
-    struct weir_revised revised;
-    char node[WEIR_REVISION_NODE_MAX + 1]; /* of the newest */
-    char *text;                            /* of the newest; NULL while there is none */
-    size_t size;
-    char *own; /* what the file says; NULL: nothing any more */
-    size_t own_size;
-    bool kept;
-};
-
-struct weir_revisions {
-    pthread_mutex_t lock;
-    uint8_t secret[WEIR_GOSSIP_SECRET_SIZE];
-    char node[WEIR_REVISION_NODE_MAX + 1];
-    struct entry **entries; /* sorted by id */
-    size_t count;
-    weir_revision_name_fn *name_of; /* NULL: names are not looked at */
-    bool started;                   /* what its file said then is there: from now on it is reloaded */
-    _Atomic uint64_t generation;
-};
-
 /* Names, texts and what is signed begin with different bytes. Without memory for it: zeros, which nobody else has. */
 static void sign(const struct weir_revisions *revisions, const void *bytes, size_t size,
                  uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
@@ -49,7 +25,7 @@ static void sign(const struct weir_revisions *revisions, const void *bytes, size
         memset(ret_mac, 0, WEIR_GOSSIP_MAC_SIZE);
 }
 
-static uint64_t checksum_of(const struct weir_revisions *revisions, const void *text, size_t size)
+uint64_t weir_revisions_checksum(const struct weir_revisions *revisions, const void *text, size_t size)
 {
     uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
     sign(revisions, text, size, mac);
@@ -73,7 +49,7 @@ void weir_revisions_check_names(struct weir_revisions *revisions, weir_revision_
     revisions->name_of = name_of;
 }
 
-static void entry_free(struct entry *entry)
+void weir_revision_entry_free(struct weir_revision_entry *entry)
 {
     free(entry->text);
     free(entry->own);
@@ -85,7 +61,7 @@ void weir_revisions_destroy(struct weir_revisions *revisions)
     if (!revisions)
         return;
     for (size_t i = 0; i < revisions->count; i++)
-        entry_free(revisions->entries[i]);
+        weir_revision_entry_free(revisions->entries[i]);
     free(revisions->entries);
     pthread_mutex_destroy(&revisions->lock);
     free(revisions);
@@ -98,22 +74,23 @@ uint64_t weir_revisions_generation(const struct weir_revisions *revisions)
 
 /* ---- entries ---- */
 
-static int compare(const void *a, const void *b)
+int weir_revision_entry_compare(const void *a, const void *b)
 {
-    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+    const struct weir_revision_entry *x = *(struct weir_revision_entry *const *)a,
+                                     *y = *(struct weir_revision_entry *const *)b;
     return memcmp(x->id, y->id, sizeof(x->id));
 }
 
-static struct entry *find(const struct weir_revisions *revisions, const uint64_t id[2])
+struct weir_revision_entry *weir_revisions_entry(const struct weir_revisions *revisions, const uint64_t id[2])
 {
-    struct entry like = { .id = { id[0], id[1] } }, *key = &like;
-    struct entry **found = revisions->count
-                               ? bsearch(&key, revisions->entries, revisions->count, sizeof(void *), compare)
-                               : NULL;
+    struct weir_revision_entry like = { .id = { id[0], id[1] } }, *key = &like;
+    struct weir_revision_entry **found = revisions->count ? bsearch(&key, revisions->entries, revisions->count,
+                                                                    sizeof(void *), weir_revision_entry_compare)
+                                                          : NULL;
     return found ? *found : NULL;
 }
 
-static void name_id(const struct weir_revisions *revisions, const char *name, uint64_t ret_id[2])
+void weir_revisions_name_id(const struct weir_revisions *revisions, const char *name, uint64_t ret_id[2])
 {
     char text[WEIR_LIMIT_NAME_MAX + 8];
     uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
@@ -123,7 +100,7 @@ static void name_id(const struct weir_revisions *revisions, const char *name, ui
     ret_id[1] = weir_big_get(mac + 8, 8);
 }
 
-static char *copy(const void *bytes, size_t size)
+char *weir_revision_text(const void *bytes, size_t size)
 {
     char *made = malloc(size + 1);
     if (made) {
@@ -133,15 +110,14 @@ static char *copy(const void *bytes, size_t size)
     return made;
 }
 
-/* What the file says becomes the newest where that is due. */
-static void settle(struct weir_revisions *revisions, struct entry *entry, uint64_t wall_ns)
+void weir_revisions_settle(struct weir_revisions *revisions, struct weir_revision_entry *entry, uint64_t wall_ns)
 {
     struct weir_revised next = entry->revised;
     if (!entry->own || !weir_revised_settle(&next, wall_ns / WEIR_NS_PER_SECOND)) {
         entry->revised = next;
         return;
     }
-    char *text = copy(entry->own, entry->own_size);
+    char *text = weir_revision_text(entry->own, entry->own_size);
     if (!text)
         return; /* the next time */
     free(entry->text);
@@ -155,16 +131,16 @@ static void settle(struct weir_revisions *revisions, struct entry *entry, uint64
 int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revision_own *own, uint64_t wall_ns,
                         struct weir_revision_found *ret_found)
 {
-    uint64_t id[2], checksum = checksum_of(revisions, own->text.data, own->text.size);
+    uint64_t id[2], checksum = weir_revisions_checksum(revisions, own->text.data, own->text.size);
     struct weir_revision_found found = { 0 };
     int error = 0;
     if (own->text.size > WEIR_REVISION_TEXT_MAX) {
         *ret_found = found;
         return 0;
     }
-    name_id(revisions, own->name, id);
+    weir_revisions_name_id(revisions, own->name, id);
     pthread_mutex_lock(&revisions->lock);
-    const struct entry *entry = find(revisions, id);
+    const struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     struct weir_revised revised = entry ? entry->revised : (struct weir_revised){ 0 };
     weir_revised_own(&revised, checksum, own->given, revisions->started);
     if (weir_revised_settle(&revised, wall_ns / WEIR_NS_PER_SECOND)) {
@@ -172,7 +148,7 @@ int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revi
     } else if (entry) {
         memcpy(found.node, entry->node, sizeof(found.node));
         if (revised.newest.number > 0 && revised.newest.checksum != checksum) {
-            found.text = copy(entry->text, entry->size);
+            found.text = weir_revision_text(entry->text, entry->size);
             found.size = entry->size;
             error = found.text ? 0 : WEIR_ENOMEM;
         }
@@ -185,97 +161,13 @@ int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revi
     return error;
 }
 
-/* ---- what the file says ---- */
-
-static struct entry *entry_make(struct weir_revisions *revisions, const uint64_t id[2], struct entry **entries,
-                                size_t *count)
-{
-    struct entry *entry = find(revisions, id);
-    if (entry && entry->kept)
-        return entry; /* a name twice: the last one counts */
-    if (!entry)
-        entry = calloc(1, sizeof(*entry));
-    if (!entry)
-        return NULL;
-    memcpy(entry->id, id, sizeof(entry->id));
-    entry->kept = true;
-    entries[(*count)++] = entry;
-    return entry;
-}
-
-/* What the file no longer says, those that it said last first; what there is no room for is forgotten. `entries` has
- * room for them. */
-static size_t keep_gone(struct weir_revisions *revisions, struct entry **entries)
-{
-    size_t gone = 0;
-    for (int before = 0; before < 2; before++) {
-        for (size_t i = 0; i < revisions->count; i++) {
-            struct entry *entry = revisions->entries[i];
-            if (!entry || entry->kept || (entry->own == NULL) != before)
-                continue;
-            revisions->entries[i] = NULL;
-            if (gone == WEIR_REVISIONS_GONE_MAX) {
-                entry_free(entry);
-                continue;
-            }
-            entries[gone++] = entry;
-        }
-    }
-    for (size_t i = 0; i < gone; i++) {
-        free(entries[i]->own);
-        entries[i]->own = NULL;
-        entries[i]->revised.owned = entries[i]->revised.wanted = false;
-    }
-    return gone;
-}
-
-int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revision_own *own, size_t count,
-                       uint64_t wall_ns)
-{
-    struct entry **entries = calloc(count + WEIR_REVISIONS_GONE_MAX, sizeof(entries[0]));
-    size_t kept = 0;
-    int error = entries ? 0 : WEIR_ENOMEM;
-    if (error)
-        return error;
-    pthread_mutex_lock(&revisions->lock);
-    for (size_t i = 0; i < revisions->count; i++)
-        revisions->entries[i]->kept = false;
-    for (size_t i = 0; i < count && !error; i++) {
-        uint64_t id[2];
-        if (own[i].text.size > WEIR_REVISION_TEXT_MAX)
-            continue;
-        name_id(revisions, own[i].name, id);
-        char *text = copy(own[i].text.data, own[i].text.size);
-        struct entry *entry = text ? entry_make(revisions, id, entries, &kept) : NULL;
-        if (!entry) {
-            free(text);
-            error = WEIR_ENOMEM;
-            continue;
-        }
-        free(entry->own);
-        entry->own = text;
-        entry->own_size = own[i].text.size;
-        weir_revised_own(&entry->revised, checksum_of(revisions, text, entry->own_size), own[i].given,
-                         revisions->started);
-        settle(revisions, entry, wall_ns);
-    }
-    kept += keep_gone(revisions, entries + kept);
-    free(revisions->entries);
-    revisions->entries = entries;
-    revisions->count = kept;
-    revisions->started = true;
-    qsort(entries, kept, sizeof(entries[0]), compare);
-    pthread_mutex_unlock(&revisions->lock);
-    return error;
-}
-
 void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns)
 {
     pthread_mutex_lock(&revisions->lock);
     for (size_t i = 0; i < revisions->count; i++) {
-        struct entry *entry = revisions->entries[i];
+        struct weir_revision_entry *entry = revisions->entries[i];
         (void)weir_revised_hear(&entry->revised, NULL);
-        settle(revisions, entry, wall_ns);
+        weir_revisions_settle(revisions, entry, wall_ns);
         if (entry->revised.newest.checksum == entry->revised.own)
             entry->revised.wanted = false;
     }
@@ -306,7 +198,7 @@ bool weir_revisions_brief(const struct weir_revisions *revisions, size_t index, 
     pthread_mutex_lock(&unlocked->lock);
     bool found = index < revisions->count;
     if (found) {
-        const struct entry *entry = revisions->entries[index];
+        const struct weir_revision_entry *entry = revisions->entries[index];
         *ret_brief = (struct weir_revision_brief){ .id = { entry->id[0], entry->id[1] }, .known = entry->text != NULL };
         put_head(ret_brief->head, &entry->revised.newest);
     }
@@ -314,8 +206,8 @@ bool weir_revisions_brief(const struct weir_revisions *revisions, size_t index, 
     return found;
 }
 
-static int write_entry(const struct weir_revisions *revisions, const struct entry *entry, uint8_t **ret_bytes,
-                       size_t *ret_size)
+static int write_entry(const struct weir_revisions *revisions, const struct weir_revision_entry *entry,
+                       uint8_t **ret_bytes, size_t *ret_size)
 {
     const struct weir_revision *newest = &entry->revised.newest;
     if (!entry->text)
@@ -344,7 +236,7 @@ int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2],
                          uint64_t *ret_number)
 {
     pthread_mutex_lock(&revisions->lock);
-    const struct entry *entry = find(revisions, id);
+    const struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     int error = entry ? write_entry(revisions, entry, ret_bytes, ret_size) : WEIR_ENOENT;
     if (!error)
         *ret_number = entry->revised.newest.number;
@@ -355,7 +247,7 @@ int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2],
 void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2], uint64_t number)
 {
     pthread_mutex_lock(&revisions->lock);
-    struct entry *entry = find(revisions, id);
+    struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     if (entry && entry->revised.newest.number == number)
         entry->revised.wanted = false;
     pthread_mutex_unlock(&revisions->lock);
@@ -402,22 +294,23 @@ static bool read_whole(const struct weir_revisions *revisions, const uint8_t *by
     told->text_size = weir_big_get(at, 4);
     told->text = at + 4;
     return (size_t)(end - told->text) == told->text_size && told->text_size <= WEIR_REVISION_TEXT_MAX &&
-           checksum_of(revisions, told->text, told->text_size) == told->revision.checksum;
+           weir_revisions_checksum(revisions, told->text, told->text_size) == told->revision.checksum;
 }
 
-static bool is_of_another(const struct weir_revisions *revisions, const struct entry *entry, const struct told *told)
+static bool is_of_another(const struct weir_revisions *revisions, const struct weir_revision_entry *entry,
+                          const struct told *told)
 {
     char name[WEIR_LIMIT_NAME_MAX + 1];
     uint64_t id[2];
     if (!revisions->name_of || !revisions->name_of((const char *)told->text, told->text_size, name))
         return false;
-    name_id(revisions, name, id);
+    weir_revisions_name_id(revisions, name, id);
     return id[0] != entry->id[0] || id[1] != entry->id[1];
 }
 
-static bool adopt(struct weir_revisions *revisions, struct entry *entry, const struct told *told)
+static bool adopt(struct weir_revisions *revisions, struct weir_revision_entry *entry, const struct told *told)
 {
-    char *text = copy(told->text, told->text_size);
+    char *text = weir_revision_text(told->text, told->text_size);
     if (!text)
         return false;
     const bool newer = weir_revised_hear(&entry->revised, &told->revision);
@@ -431,8 +324,8 @@ static bool adopt(struct weir_revisions *revisions, struct entry *entry, const s
     return true;
 }
 
-static enum weir_revision_say hear(struct weir_revisions *revisions, struct entry *entry, const uint8_t *bytes,
-                                   size_t size, bool whole, uint64_t wall_ns)
+static enum weir_revision_say hear(struct weir_revisions *revisions, struct weir_revision_entry *entry,
+                                   const uint8_t *bytes, size_t size, bool whole, uint64_t wall_ns)
 {
     struct told told = { 0 };
     if (size > 0 && (!read_head(bytes, size, &told) || (whole && !read_whole(revisions, bytes, size, &told))))
@@ -445,7 +338,7 @@ static enum weir_revision_say hear(struct weir_revisions *revisions, struct entr
     } else {
         (void)weir_revised_hear(&entry->revised, NULL); /* nothing that is new here */
     }
-    settle(revisions, entry, wall_ns);
+    weir_revisions_settle(revisions, entry, wall_ns);
     return weir_revision_newer(&entry->revised.newest, &told.revision) ? WEIR_REVISION_OLDER : WEIR_REVISION_SAME;
 }
 
@@ -453,7 +346,7 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
                                            size_t size, bool whole, uint64_t wall_ns)
 {
     pthread_mutex_lock(&revisions->lock);
-    struct entry *entry = find(revisions, id);
+    struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     enum weir_revision_say say = entry ? hear(revisions, entry, bytes, size, whole, wall_ns) : WEIR_REVISION_SAME;
     if (entry && say == WEIR_REVISION_SAME && size > 0 && entry->revised.newest.checksum == entry->revised.own)
         entry->revised.wanted = false;
@@ -464,9 +357,9 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
 bool weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number)
 {
     uint64_t id[2];
-    name_id(revisions, name, id);
+    weir_revisions_name_id(revisions, name, id);
     pthread_mutex_lock(&revisions->lock);
-    struct entry *entry = find(revisions, id);
+    struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     bool beyond = entry && weir_revised_met(&entry->revised, number);
     pthread_mutex_unlock(&revisions->lock);
     return beyond;
@@ -475,7 +368,7 @@ bool weir_revisions_met(struct weir_revisions *revisions, const char *name, uint
 bool weir_revisions_pass(struct weir_revisions *revisions, const uint64_t id[2], uint64_t wall_ns)
 {
     pthread_mutex_lock(&revisions->lock);
-    struct entry *entry = find(revisions, id);
+    struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     bool passes = entry && entry->text && weir_revised_passes(&entry->revised, wall_ns / WEIR_NS_PER_SECOND);
     atomic_fetch_add(&revisions->generation, passes);
     pthread_mutex_unlock(&revisions->lock);

@@ -73,12 +73,12 @@ static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *
         writer->error = errno;
     if (writer->error == 0 && rename(writer->beside, writer->path))
         writer->error = errno;
-    if (writer->error == 0) {
-        close(writer->fd);
-        writer->fd = -1;
-        writer->error = weir_folder_sync(writer->path);
-    }
-    return writer->error ? weir_snapshot_io_fault("write", writer->path, writer->error, ret_fault) : 0;
+    if (writer->error)
+        return weir_snapshot_io_fault("write", writer->path, writer->error, ret_fault);
+    close(writer->fd);
+    writer->fd = -1;
+    writer->error = weir_folder_sync(writer->path);
+    return writer->error ? weir_snapshot_io_fault("sync the folder of", writer->path, writer->error, ret_fault) : 0;
 }
 
 /* ---- what is written ---- */

@@ -16,8 +16,9 @@
 
 /* Durable when 0 is returned. WEIR_EPROTO: there is something else at `path`, which stays; WEIR_ERANGE: a later weir's
  * (it stays, too), a path of no or more than 4,000 bytes, a text as weir_rule_change has it, a head without a number;
- * WEIR_EINVAL: the head's checksum is not the text's; WEIR_EIO, WEIR_ENOMEM. What was there before stays after any. A
- * damaged one of weir's is replaced. */
+ * WEIR_EINVAL: the head's checksum is not the text's; WEIR_EIO, WEIR_ENOMEM. What was there before stays after any; but
+ * where the fault says that the folder could not be synced, it has been replaced, and may be there again after a crash
+ * of the machine. A damaged one of weir's is replaced. */
 WEIR_MUST_CHECK int weir_rule_kept_write(const char *path, const struct weir_rule_head *head, struct weir_slice text,
                                          struct weir_fault *ret_fault);
 

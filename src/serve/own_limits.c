@@ -28,8 +28,7 @@ int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config 
     if (error)
         return error;
     weir_revisions_check_names(revisor->revisions, weir_revise_name_of);
-    weir_own_limits_reload(revisor, config);
-    return 0;
+    return weir_own_limits_reload(revisor, config);
 }
 
 void weir_own_limits_deinit(struct weir_revisor *revisor)
@@ -37,12 +36,15 @@ void weir_own_limits_deinit(struct weir_revisor *revisor)
     weir_revisions_destroy(revisor->revisions);
 }
 
-void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config)
+int weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config)
 {
     struct weir_revision_own *owned = calloc(config->limits_count + 1, sizeof(owned[0]));
-    if (owned)
-        (void)weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned), weir_time_read().wall_ns);
+    if (!owned)
+        return WEIR_ENOMEM;
+    int error = weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned),
+                                   weir_time_read().wall_ns);
     free(owned);
+    return error;
 }
 
 void weir_own_limits_met(struct weir_revisor *revisor, const struct weir_rules *rules)

@@ -12,8 +12,9 @@
 int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config);
 void weir_own_limits_deinit(struct weir_revisor *revisor);
 
-/* The limits of a file that was reloaded, which may be the newest now. Without memory for it those before count. */
-void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config);
+/* The limits of a file that was reloaded, which may be the newest now. WEIR_ENOMEM: those before count, and it is to be
+ * called again. */
+int weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config);
 
 /* What the keys of these say of revisions that nobody told; of some of them, at the next call of the next. */
 void weir_own_limits_met(struct weir_revisor *revisor, const struct weir_rules *rules);

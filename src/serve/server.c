@@ -106,7 +106,7 @@ static void reload(struct weir_server *server, enum weir_reload what)
         return;
     }
     weir_supervisor_status(&server->supervisor, said);
-    weir_own_limits_reload(&server->common.revisor, next->config);
+    server->untold = weir_own_limits_reload(&server->common.revisor, next->config) != 0;
     move_to(server, next);
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
@@ -239,6 +239,8 @@ static void on_maintain(uv_timer_t *timer)
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     if (atomic_exchange(&server->asked, false))
         reload(server, WEIR_RELOAD_RULES);
+    if (server->untold)
+        server->untold = weir_own_limits_reload(&server->common.revisor, server->setup->config) != 0;
     if (server->wanted && !server->retired && !weir_takeover_is_active(server->takeover))
         reload(server, server->wanted); /* it came while it was being taken over */
     revise(server);

@@ -93,23 +93,26 @@ int weir_server_open_listeners(struct weir_server *server, struct weir_fault *re
 
 /* ---- taken over ---- */
 
-static bool may_be_taken(void *context, int32_t pid, char *ret_why, size_t why_size)
+static enum weir_takeover_may may_be_taken(void *context, int32_t pid, char *ret_why, size_t why_size)
 {
     const struct weir_server *server = context;
     const char *why = NULL;
-    if (atomic_load(&server->common.draining))
+    enum weir_takeover_may may = WEIR_TAKEOVER_NEVER;
+    if (atomic_load(&server->common.draining)) {
         why = "this weir ends";
-    else if (server->gossip)
+    } else if (server->gossip) {
         why = "this node gossips: what it counted lives in it and its neighbours; restart it, one node after the other";
-    else if (weir_takeover_join_is_open(server->options.join))
-        why = "the weir before this one has not ended yet: try again";
-    else if (!server->setup || server->retired)
-        why = "this weir is reading its configuration: try again";
-    else if (pid > 0 && getpid() == 1) /* of a container: the kernel kills the others when it ends */
+    } else if (pid > 0 && getpid() == 1) { /* of a container: the kernel kills the others when it ends */
         why = "this weir is process 1: everything here ends with it, the successor too";
-    if (why)
-        (void)snprintf(ret_why, why_size, "%s", why);
-    return !why;
+    } else if (weir_takeover_join_is_open(server->options.join)) {
+        why = "the weir before this one has not ended yet: try again";
+        may = WEIR_TAKEOVER_LATER;
+    } else if (!server->setup || server->retired) {
+        why = "this weir is reading its configuration: try again";
+        may = WEIR_TAKEOVER_LATER;
+    }
+    (void)snprintf(ret_why, why_size, "%s", why ? why : "");
+    return why ? may : WEIR_TAKEOVER_MAY;
 }
 
 static int reopen_locks(void *context, struct weir_lock_engine **ret_engine)

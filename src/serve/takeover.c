@@ -21,6 +21,7 @@
 #include "serve/locks.h"
 #include "serve/saver.h"
 #include "serve/takeover_channel.h"
+#include "serve/takeover_loops.h"
 #include "serve/takeover_send.h"
 #include "weir/version.h"
 
@@ -75,9 +76,11 @@ struct weir_takeover {
     int32_t pid;
     enum state state;
     uint64_t since_ns, frozen_ns;
+    bool asked;      /* HELLO has come */
     bool owns;       /* the socket's file */
     bool locks_lost; /* the store could not be opened again yet */
     uint64_t reopen_ns;
+    struct weir_takeover_hello hello; /* of the successor */
     struct weir_takeover_message message;
 };
 
@@ -97,41 +100,6 @@ static void move(struct weir_takeover *takeover, enum state to)
     weir_phase_check(states, takeover->state, to);
     takeover->state = to;
     takeover->since_ns = uv_hrtime();
-}
-
-/* ---- the loops ---- */
-
-static void step(struct weir_takeover *takeover, enum weir_handing handing)
-{
-    struct weir_common *common = takeover->options.common;
-    atomic_store(&common->handing, handing);
-    for (size_t i = 0; i < common->loop_count; i++)
-        uv_async_send(&common->loops[i].wake);
-}
-
-static bool all_seen(const struct weir_takeover *takeover)
-{
-    const struct weir_common *common = takeover->options.common;
-    bool seen = true;
-    for (size_t i = 0; i < common->loop_count; i++)
-        seen = seen && atomic_load(&common->loops[i].handing_seen) == atomic_load(&common->handing);
-    return seen;
-}
-
-/* All have followed, and nothing is left to be done. Else they are asked again. */
-static bool all_still(struct weir_takeover *takeover)
-{
-    struct weir_common *common = takeover->options.common;
-    const unsigned handing = atomic_load(&common->handing);
-    bool still = true;
-    for (size_t i = 0; i < common->loop_count; i++) {
-        struct weir_loop *loop = &common->loops[i];
-        if (atomic_load(&loop->handing_seen) == handing && atomic_load(&loop->still))
-            continue;
-        still = false;
-        uv_async_send(&loop->wake);
-    }
-    return still;
 }
 
 /* ---- the end of one ---- */
@@ -182,7 +150,7 @@ static void go_on(struct weir_takeover *takeover)
             reopen_locks(takeover);
     }
     if (was >= PARTING)
-        step(takeover, WEIR_HANDING_NONE);
+        weir_takeover_step(takeover->options.common, WEIR_HANDING_NONE);
     if (!takeover->locks_lost)
         uv_timer_stop(&takeover->tick);
     if (was >= PREPARING)
@@ -231,7 +199,7 @@ static void gone(struct weir_takeover *takeover)
     uv_poll_stop(takeover->channel);
     stop_listening(takeover, false);
     takeover->options.ended(takeover->options.context, true, takeover->pid, takeover->pid_fd);
-    step(takeover, WEIR_HANDING_GONE);
+    weir_takeover_step(takeover->options.common, WEIR_HANDING_GONE);
 }
 
 /* ---- from state to state ---- */
@@ -250,7 +218,7 @@ static void hand_state(struct weir_takeover *takeover)
         return;
     }
     common->handing_fd = takeover->fd;
-    step(takeover, WEIR_HANDING_HANDS);
+    weir_takeover_step(takeover->options.common, WEIR_HANDING_HANDS);
 }
 
 static void end_handing(struct weir_takeover *takeover)
@@ -272,20 +240,20 @@ static void freeze(struct weir_takeover *takeover)
 {
     move(takeover, FREEZING);
     takeover->frozen_ns = uv_hrtime();
-    step(takeover, WEIR_HANDING_FREEZES);
+    weir_takeover_step(takeover->options.common, WEIR_HANDING_FREEZES);
 }
 
 /* First TLS, where there is any. A loop that has not heard yet that the successor before this one has gone does so
  * before. */
 static bool has_parted(struct weir_takeover *takeover)
 {
-    const struct weir_common *common = takeover->options.common;
+    struct weir_common *common = takeover->options.common;
     const bool tls = atomic_load(&common->setup)->tls != NULL;
     const bool begun = atomic_load(&common->handing) == WEIR_HANDING_PARTS;
-    if (begun || !all_seen(takeover))
-        return begun && all_still(takeover);
+    if (begun || !weir_takeover_all_seen(common))
+        return begun && weir_takeover_all_still(common);
     if (tls)
-        step(takeover, WEIR_HANDING_PARTS);
+        weir_takeover_step(takeover->options.common, WEIR_HANDING_PARTS);
     return !tls;
 }
 
@@ -296,6 +264,26 @@ static void give_up(struct weir_takeover *takeover, const char *why)
         fail(takeover, "%s", why);
     else if (takeover->pid_fd >= 0)
         (void)syscall(SYS_pidfd_send_signal, takeover->pid_fd, SIGKILL, NULL, 0);
+}
+
+/* Now, or as soon as what stands in the way has passed. */
+static void prepare(struct weir_takeover *takeover)
+{
+    char why[WEIR_TAKEOVER_TEXT_MAX];
+    enum weir_takeover_may may = takeover->options.may(takeover->options.context, takeover->pid, why, sizeof(why));
+    const uint64_t waited_ns = uv_hrtime() - takeover->since_ns;
+    if (may == WEIR_TAKEOVER_LATER && waited_ns < bounds[GREETED].longest_s * WEIR_NS_PER_SECOND)
+        return;
+    if (may != WEIR_TAKEOVER_MAY) {
+        fail(takeover, "%s", why);
+        return;
+    }
+    move(takeover, PREPARING);
+    say(takeover, WEIR_LOG_INFO, "take_over_begun", "process %d, weir %.60s, prepares to take over", takeover->pid,
+        takeover->hello.version);
+    if (weir_takeover_send_welcome(takeover->fd, takeover->listen_fd, takeover->options.systemd,
+                                   takeover->options.common, takeover->options.opened))
+        fail(takeover, "the successor did not take the listeners");
 }
 
 static void on_late(struct weir_takeover *takeover)
@@ -317,11 +305,13 @@ static void on_tick(uv_timer_t *timer)
             uv_timer_stop(timer);
         return;
     }
-    if (takeover->state == PARTING && has_parted(takeover))
+    if (takeover->state == GREETED && takeover->asked)
+        prepare(takeover);
+    else if (takeover->state == PARTING && has_parted(takeover))
         freeze(takeover);
-    else if (takeover->state == FREEZING && all_still(takeover))
+    else if (takeover->state == FREEZING && weir_takeover_all_still(takeover->options.common))
         hand_state(takeover);
-    else if (takeover->state == HANDING && all_still(takeover))
+    else if (takeover->state == HANDING && weir_takeover_all_still(takeover->options.common))
         end_handing(takeover);
     else if (now_ns - takeover->since_ns > bounds[takeover->state].longest_s * WEIR_NS_PER_SECOND)
         on_late(takeover);
@@ -331,30 +321,21 @@ static void on_tick(uv_timer_t *timer)
 
 static void on_hello(struct weir_takeover *takeover)
 {
-    struct weir_takeover_hello hello;
-    char why[WEIR_TAKEOVER_TEXT_MAX];
-    if (!weir_takeover_body(&takeover->message, &hello, sizeof(hello)) || hello.protocol != WEIR_TAKEOVER_PROTOCOL) {
+    struct weir_takeover_hello *hello = &takeover->hello;
+    if (!weir_takeover_body(&takeover->message, hello, sizeof(*hello)) || hello->protocol != WEIR_TAKEOVER_PROTOCOL) {
         fail(takeover, "this weir (%s) hands over in another way: protocol %d", WEIR_VERSION, WEIR_TAKEOVER_PROTOCOL);
         return;
     }
-    if (!takeover->options.may(takeover->options.context, takeover->pid, why, sizeof(why))) {
-        fail(takeover, "%s", why);
-        return;
-    }
-    move(takeover, PREPARING);
-    hello.version[sizeof(hello.version) - 1] = '\0';
-    say(takeover, WEIR_LOG_INFO, "take_over_begun", "process %d, weir %.60s, prepares to take over", takeover->pid,
-        hello.version);
-    if (weir_takeover_send_welcome(takeover->fd, takeover->listen_fd, takeover->options.systemd,
-                                   takeover->options.common, takeover->options.opened))
-        fail(takeover, "the successor did not take the listeners");
+    hello->version[sizeof(hello->version) - 1] = '\0';
+    takeover->asked = true;
+    prepare(takeover);
 }
 
 static void on_message(struct weir_takeover *takeover)
 {
     const enum weir_takeover_kind kind = takeover->message.kind;
     weir_takeover_drop(&takeover->message); /* a successor has no descriptor for us */
-    if (takeover->state == GREETED && kind == WEIR_TAKEOVER_HELLO) {
+    if (takeover->state == GREETED && kind == WEIR_TAKEOVER_HELLO && !takeover->asked) {
         on_hello(takeover);
     } else if (takeover->state == PREPARING && kind == WEIR_TAKEOVER_READY) {
         move(takeover, PARTING);
@@ -407,6 +388,7 @@ static bool greet(struct weir_takeover *takeover, int fd)
     takeover->channel = channel;
     takeover->fd = fd;
     takeover->pid_fd = (int)syscall(SYS_pidfd_open, takeover->pid, 0);
+    takeover->asked = false;
     move(takeover, GREETED);
     uv_poll_start(channel, UV_READABLE, on_channel);
     uv_timer_start(&takeover->tick, on_tick, TICK_MS, TICK_MS);

@@ -20,6 +20,12 @@
 struct weir_takeover;
 struct weir_lock_engine; /* locks/engine.h */
 
+enum weir_takeover_may {
+    WEIR_TAKEOVER_MAY,
+    WEIR_TAKEOVER_LATER, /* it is asked again, for some seconds */
+    WEIR_TAKEOVER_NEVER,
+};
+
 struct weir_takeover_options {
     const char *path; /* where successors connect; as long as this */
     int listen_fd;    /* of a predecessor, which it takes over; -1: opens it */
@@ -29,8 +35,8 @@ struct weir_takeover_options {
     struct weir_logger *logger;
     const struct weir_systemd *systemd; /* NULL: nobody is told */
 
-    /* Whether `pid` can take it over now (0: it is in another PID namespace); false: ret_why says why not. */
-    bool (*may)(void *context, int32_t pid, char *ret_why, size_t why_size);
+    /* Whether `pid` can take it over now (0: it is in another PID namespace); if not, ret_why says why. */
+    enum weir_takeover_may (*may)(void *context, int32_t pid, char *ret_why, size_t why_size);
     /* Opens the store of the locks again. */
     int (*reopen_locks)(void *context, struct weir_lock_engine **ret_engine);
     /* It has ended: the successor, `pid`, decides (`gone`), or this server goes on. pid_fd is of the successor, until

@@ -117,6 +117,7 @@ ELSEWHERE = [
     ('locks-postgres.md', 'CREATE TABLE', 'test_lock_postgres'), ('rule-stores.md', 'CREATE TABLE', 'test_rule_store_tables'),
     ('rule-stores.md', 'GRANT SELECT', 'test_rule_store_tables'), ('caddy.md', '', 'test_recipe_caddy'),
     ('haproxy.md', '', 'test_recipe_haproxy'), ('nginx.md', '', 'test_recipe_nginx'), ('site.md', 'make site', 'test_site'),
+    ('exceptions.md', 'DELETE FROM', 'test_resets'),
 ]
 
 # ---- what cannot run here ----
@@ -133,7 +134,6 @@ NOT_RUN = [
     ('rule-stores.md', 'weir rules apply --config weir.yaml --from', 'takes author and reason of a commit of the reader: test_rules_transfer.py'),
     ('exceptions.md', 'curl -H', 'a token of the reader: test_exceptions_made.py asks so'),
     ('exceptions.md', 'CREATE TABLE', 'needs PostgreSQL: test_rule_store_tables.py compares the tables'),
-    ('exceptions.md', 'DELETE FROM', 'needs PostgreSQL: test_rule_exceptions.c does it in SQLite'),
     ('http.md', '$ curl -H "X-Weir-Token', "a token and an editor of the reader: test_rules_http.py asks so"),
     ('sessions-http.md', 'CREATE ROLE', 'needs PostgreSQL: the roles of test_session_servers.py'),
     ('takeover.md', 'systemctl kill', 'needs systemd: test_successor.py sends the signal'),

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The Debian packages are built, and installed into a fresh Debian folder (debian_root.py): they need no more than they
-say, serve as the user weir, upgrade with the administrator's configuration kept, go and are purged.
+say, serve as the user weir, upgrade with the administrator's configuration kept, go and are purged. A weir that runs is
+asked to hand over to the new one.
 
-What it does not show: systemd starting the service. It is not there in a folder. The unit is looked at by
-systemd-analyze; what weir tells systemd is test_systemd.py's."""
+What it does not show: systemd starting the service. It is not there in a folder, and where it is asked somebody else
+answers (Manager). The unit is looked at by systemd-analyze; what weir tells systemd is test_systemd.py's."""
+import contextlib
 import os
 import pathlib
 import re
@@ -13,10 +15,12 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from debian_root import DebianRoot, field, names
-from weir_server import BUILD, ROOT, read_all
+from redis_server import wait_for
+from weir_server import BUILD, ROOT, Resp, read_all
 
 PACKAGES = ('weir', 'libweir0', 'libweir-session0', 'libweir-dev')
 HEALTH = b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
@@ -34,10 +38,11 @@ def make(out, *arguments):
 class Served:
     """A server in the folder, as the unit runs it, on free ports."""
 
-    def __init__(self, root, *before):
+    def __init__(self, root, env=()):
         command = root.command('STATE_DIRECTORY=/var/lib/weir', 'WEIR_HTTP=127.0.0.1:0', 'WEIR_RESP=127.0.0.1:0',
-                               'WEIR_THREADS=2', '/usr/bin/weir', 'serve', '--config', '/etc/weir/weir.yaml', user='weir:weir')
-        self.process = subprocess.Popen([*before, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               'WEIR_THREADS=2', *env, '/usr/bin/weir', 'serve', '--config', '/etc/weir/weir.yaml',
+                               user='weir:weir')
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)
         self.output = ''
         while 'http listening on' not in self.output:
@@ -45,6 +50,7 @@ class Served:
             assert line, self.output
             self.output += line
         self.port = int(re.search(r'http listening on 127\.0\.0\.1:(\d+)', self.output)[1])
+        self.resp = int(re.search(r'resp listening on 127\.0\.0\.1:(\d+)', self.output)[1])
 
     def ask(self, request=HEALTH):
         with socket.create_connection(('127.0.0.1', self.port), timeout=60) as sock:
@@ -55,6 +61,75 @@ class Served:
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=60)
         return self.process.returncode
+
+
+SYSTEMCTL = """#!/bin/sh
+case "$*" in
+*MainPID*) cat /run/main.pid ;;
+*is-enabled*) echo enabled ;;
+*restart*) touch /run/restarted ;;
+esac
+"""
+UNIT = 'lib/systemd/system/weir.service'
+LIMIT = 'limits: []\n'
+LIMITED = 'limits: [ { name: once, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket } ]\n'
+
+
+class Manager:
+    """What stands for systemd in the folder: it hears which process is the service's main one, and `systemctl` tells. A
+    context manager; `environment` is what the unit sets."""
+
+    def __init__(self, root, environment=('WEIR_TAKE_OVER=/run/weir/takeover',)):
+        self.run, self.root, self.environment = root.path / 'run', root, environment
+
+    def hear(self):
+        while True:
+            said = self.heard.recv(1000)
+            if said == b'end':
+                return
+            if told := re.match(rb'MAINPID=(\d+)', said):
+                self.tell(int(told[1]))
+
+    def tell(self, pid):
+        self.pids.append(pid)
+        (self.run / 'new.pid').write_text(f'{pid}\n', encoding='ascii')
+        (self.run / 'new.pid').replace(self.run / 'main.pid')
+
+    def __enter__(self):
+        self.pids, self.heard = [], socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        (self.run / 'systemd/system').mkdir(parents=True)
+        (self.root.path / 'usr/bin/systemctl').write_text(SYSTEMCTL, encoding='ascii')
+        (self.root.path / 'usr/bin/systemctl').chmod(0o755)
+        entry = self.root.run('getent', 'passwd', 'weir').split(':')
+        (self.run / 'weir').mkdir()
+        os.chown(self.run / 'weir', int(entry[2]), int(entry[3]))
+        self.heard.bind(str(self.run / 'notify'))
+        (self.run / 'notify').chmod(0o666)
+        self.thread = threading.Thread(target=self.hear)
+        self.thread.start()
+        self.served = Served(self.root, env=('NOTIFY_SOCKET=/run/notify', *self.environment))
+        self.tell(self.served.process.pid)
+        return self
+
+    def restarted(self):
+        """Since it was asked the last time."""
+        there = (self.run / 'restarted').exists()
+        (self.run / 'restarted').unlink(missing_ok=True)
+        return there
+
+    def __exit__(self, *_):
+        if self.pids[-1] != self.served.process.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pids[-1], signal.SIGTERM)
+        self.served.stop()  # all that have its output have ended
+        self.heard.sendto(b'end', str(self.run / 'notify'))
+        self.thread.join()
+        self.heard.close()
+        for name in ('notify', 'main.pid'):
+            (self.run / name).unlink()
+        for name in ('systemd', 'weir'):
+            shutil.rmtree(self.run / name)
+        (self.root.path / 'usr/bin/systemctl').unlink()
 
 
 @unittest.skipIf(os.geteuid() != 0, 'a folder to live in (chroot) needs root')
@@ -102,6 +177,8 @@ class Deb(unittest.TestCase):
         self.unit()
         self.library()
         self.upgraded()
+        self.handed_over()
+        self.restarted()
         root.run('dpkg', '-r', 'weir')
         self.assertEqual(self.state('weir'), 'rc 0.1.0+1')
         self.assertFalse((root.path / 'usr/bin/weir').exists())
@@ -193,6 +270,56 @@ class Deb(unittest.TestCase):
         self.assertIn(b'200 OK', served.ask())
         self.assertIn(b'make site', served.ask(DOCS), 'this one was made without')
         self.assertEqual(served.stop(), 0)
+
+    def handed_over(self):
+        """There and back again, over one connection, with one counter. The first one runs, the others are its children's."""
+        file = self.root.path / 'etc/weir/weir.yaml'
+        text = file.read_text(encoding='utf-8')
+        self.assertIn(LIMIT, text)
+        file.write_text(text.replace(LIMIT, LIMITED), encoding='utf-8')
+        with Manager(self.root) as manager, Resp(manager.served.resp) as client:
+            for left, which in ((999, 'old'), (998, 'new'), (997, 'old')):
+                before = manager.pids[-1]
+                self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[3], left)
+                said = self.install(which, 'weir')
+                self.assertRegex(said, rf'weir: process {manager.pids[-1]} has taken over from process {before}\n')
+                self.assertNotEqual(manager.pids[-1], before)
+                self.assertTrue(os.path.samefile(f'/proc/{manager.pids[-1]}/exe', self.root.path / 'usr/bin/weir'))
+                self.assertEqual(client.ask('WEIR.PEEK', 1, 'user', 'ada')[3], left)
+                self.assertFalse(manager.restarted())
+            file.write_text('nonsense: 1\n' + file.read_text(encoding='utf-8'), encoding='utf-8')
+            said = self.install('new', 'weir')
+            self.assertIn('goes on, of the version before: mend what is wrong', said)
+            self.assertIn('/etc/weir/weir.yaml:1:1: ', said)
+            self.assertFalse(manager.restarted(), 'nobody would be there')
+            self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[3], 996)
+        file.write_text(text, encoding='utf-8')
+        self.assertFalse((self.root.path / 'run/weir.service.before').exists())
+
+    def restarted(self):
+        """What cannot hand over, and is not harmed by being asked."""
+        unit, policy = self.root.path / UNIT, self.root.path / 'usr/sbin/policy-rc.d'
+        with Manager(self.root, environment=()) as manager:
+            self.assertIn('without --take-over), and is restarted', self.install('old', 'weir'))
+            self.assertTrue(manager.restarted())
+            with subprocess.Popen(self.root.command('WEIR_TAKE_OVER=/run/weir/takeover', 'sleep', '600')) as older:
+                wait_for(lambda: pathlib.Path(f'/proc/{older.pid}/comm').read_text(encoding='ascii') == 'sleep\n', 'it runs')
+                manager.tell(older.pid)
+                self.assertIn('does not know SIGUSR2 yet), and is restarted', self.install('new', 'weir'))
+                manager.tell(manager.served.process.pid)
+                self.assertIsNone(older.poll(), 'it was not killed')
+                older.kill()
+            self.assertTrue(manager.restarted())
+        with Manager(self.root) as manager:
+            unit.write_text('# another\n' + unit.read_text(encoding='utf-8'), encoding='utf-8')
+            self.assertIn('its unit has changed), and is restarted', self.install('new', 'weir'))
+            self.assertTrue(manager.restarted())
+            policy.write_text('#!/bin/sh\nexit 101\n', encoding='ascii')
+            policy.chmod(0o755)
+            self.install('new', 'weir')
+            policy.unlink()
+            self.assertFalse(manager.restarted())
+            self.assertEqual(manager.pids, [manager.served.process.pid])
 
 
 if __name__ == '__main__':

@@ -11,10 +11,11 @@ import subprocess
 import time
 import unittest
 
+from page_blocks import blocks
 from postgres_server import Postgres
 from redis_server import wait_for
 from rule_store_case import url
-from test_exceptions import Banned, metric
+from test_exceptions import Banned, metric, wall_ns
 from test_levels import AT_ENGINE, PLUS, Shared, limits, one
 from test_rules_store import check
 from weir_server import BUILD, Resp, Weir
@@ -29,6 +30,77 @@ def admitted(weir, user='ada'):
     while check(weir, user=user)[0] == 200:
         count += 1
     return count
+
+
+DAY = 86400
+
+
+def statements(table):
+    """What docs/exceptions.md has of a table: to make the log shorter, and to make room for resets."""
+    return [one.text for one in blocks() if one.page == 'exceptions.md' and one.text.startswith(f'DELETE FROM {table} ')]
+
+
+class Room(Banned):
+    """The page's way to make room, beside a node that follows."""
+
+    def make_room(self, execute, statements, nodes):
+        """A log of resets of which some are old, the newest one too, and of bans that say nothing any more."""
+        for user, age in (('ada', 50), ('bob', 50), ('eve', 39), ('ada', 45), ('bob', 1), ('joe', 60)):
+            answer = self.store.ask('except', 'reset', user, 0, wall_ns(-age * DAY), '-')
+            self.assertEqual(answer['status'], 'OK', answer)
+        for kind in ('ban', 'unban', 'ban'):
+            self.followed(self.except_(self.store, kind, 'ada'), *nodes)
+        last = self.except_(self.store, 'reset', 'old')
+        self.followed(last, *nodes)
+        for statement, left in zip(statements, ([3, 4, 5, 6, 9, 10], [3, 5, 9, 10])):
+            execute(statement)
+            self.assertEqual(self.numbers(), left)
+            self.followed(last, *nodes)  # what it knew is still there
+        number = self.except_(self.store, 'reset', 'new')
+        self.assertEqual(number, 11)
+        self.followed(number, *nodes)
+        for node in nodes:
+            self.assertEqual(metric(node, 'weir_exceptions{kind="reset"}'), 6)  # those of before it was restarted
+            self.assertEqual(check(node)[0], 429)
+
+    def numbers(self):
+        done = subprocess.run([str(BUILD / 'weir'), 'rules', 'exceptions', '--config', self.config_file(), '--all', '--json'],
+                              check=True, capture_output=True)
+        return sorted(told['change'] for told in json.loads(done.stdout))
+
+    def config_file(self):
+        path = self.folder / 'weir.yaml'
+        path.write_text(self.config(self.spec), encoding='utf-8')
+        return str(path)
+
+    def serves_after(self):
+        """A node that was restarted."""
+        weir = Weir(self.config(self.spec))
+        self.addCleanup(weir.stop)
+        self.assertEqual(metric(weir, 'weir_exceptions{kind="reset"}'), 4)
+        self.assertEqual((check(weir)[0], check(weir, user='eve')[0]), (429, 200))
+
+    def test_in_sqlite(self):
+        self.spec = f'sqlite:{self.folder}/rules.db'
+        self.store = self.drive(self.spec)
+        self.store.appended(0, limits(YEARLY))
+        weir = Weir(self.config(self.spec))
+        self.addCleanup(weir.stop)
+        database = sqlite3.connect(self.folder / 'rules.db', isolation_level=None)
+        self.addCleanup(database.close)
+        self.make_room(database.execute, statements('exceptions'), [weir])
+        self.serves_after()
+
+    def test_in_postgres(self):
+        server = Postgres()
+        self.addCleanup(server.stop)
+        self.spec = url(server)
+        self.store = self.drive(self.spec)
+        self.store.appended(0, limits(YEARLY))
+        weir = Weir(self.config(self.spec))
+        self.addCleanup(weir.stop)
+        self.make_room(server.sql, statements('weir_rules_exceptions'), [weir])
+        self.serves_after()
 
 
 class InSqlite(Banned):

@@ -27,12 +27,26 @@ def is_there(pid):
         return False
 
 
+def tell_early(pid):
+    """SIGUSR2 and SIGHUP as soon as weir's own code runs, before it hears them."""
+    while True:
+        status = pathlib.Path(f'/proc/{pid}/status').read_text(encoding='ascii')
+        masks = [int(re.search(rf'Sig{name}:\t(\w+)', status)[1], 16) for name in ('Blk', 'Cgt')]
+        if masks[0] >> (signal.SIGUSR2 - 1) & 1:
+            os.kill(pid, signal.SIGUSR2)
+            os.kill(pid, signal.SIGHUP)
+            return True
+        if 'Name:\tweir\n' in status and masks[1] >> (signal.SIGUSR2 - 1) & 1:
+            return False
+        time.sleep(0.001)
+
+
 class Family:
     """A weir of a program that may be replaced, and those that it starts. All write one log. `heard`: what it tells the
-    service manager. `before`: what comes before the command, in a PID namespace of its own. A context manager that ends
-    them all."""
+    service manager. `before`: what comes before the command, in a PID namespace of its own. `during`: called while it
+    starts. A context manager that ends them all."""
 
-    def __init__(self, take_over=True, config=LIMIT, program=None, environment=None, before=()):
+    def __init__(self, take_over=True, config=LIMIT, program=None, environment=None, before=(), during=None):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-successor-')
         self.path, self.before = pathlib.Path(self.folder.name), before
         self.config, self.program = self.path / 'weir.yaml', program or self.path / 'weir'
@@ -51,6 +65,8 @@ class Family:
                 [*before, 'bash', '-c', 'export WATCHDOG_PID=$$; exec "$@"', 'bash', str(self.program), 'serve', '--config',
                  str(self.config), '--resp', '127.0.0.1:0', '--http', 'off', '--threads', '2', *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env)
+        if during:
+            during(self.first.pid)
         self.wait_for(r'\bstarted\b')
         self.port = int(re.search(r'resp listening on 127\.0\.0\.1:(\d+)', self.output())[1])
 
@@ -215,6 +231,21 @@ class Successor(unittest.TestCase):
             family.wait_for('info reloaded: 2 limits')
             self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada', 'route', 'x')[2], 50)
             self.assertEqual(family.first.wait(DRAIN_TIMEOUT_S), 0)
+
+    def test_one_that_comes_during_the_start_is_obeyed(self):
+        """Weir waits for an engine that stands still, and hears of the signal when it serves."""
+        text = ('engine: { redis: { servers: ["127.0.0.1:%d"], connect_timeout: 2s } }\n'
+                'limits:\n  - { name: far, key: [user], rate: 1/day, deadline: 1s }\n')
+        with Redis() as redis:
+            os.kill(redis.process.pid, signal.SIGSTOP)
+            told = []
+            try:
+                with Family(config=text % redis.port, during=lambda pid: told.append(tell_early(pid))) as family:
+                    family.wait_for('taken_over')
+                    self.assertEqual(family.first.wait(DRAIN_TIMEOUT_S), 0)
+                    self.assertEqual(told, [True])
+            finally:
+                os.kill(redis.process.pid, signal.SIGCONT)
 
     def test_not_where_all_end_with_it(self):
         """Process 1 of a container."""

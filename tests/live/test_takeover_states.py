@@ -19,7 +19,7 @@ import urllib.request
 
 from redis_server import Redis, wait_for
 from service_manager import Service, listening
-from takeover_fake import Fake
+from takeover_fake import HELLO, PROTOCOL, SAYS_HELLO, Fake, Refused
 from test_takeover import NEVER, Chain, check
 from test_tls import TlsResp, make_certificate
 from weir_server import BUILD, Resp, connect, read_all, read_until, resp_encode
@@ -178,6 +178,25 @@ class Late(unittest.TestCase):
                 self.assertIn('the weir before this one has not ended yet', chain.output(third))
                 self.assertIsNone(chain.processes[0].poll())
             self.assertEqual(chain.ended(0), 0)  # whom it waited for has gone
+
+    def test_the_next_waits_for_a_moment(self):
+        """Two upgrades, one right after the other: what is in the way passes."""
+        with Chain(HELD.replace('1/s', '1/2s')) as chain, Resp(chain.resp) as client:
+            client.send(resp_encode('WEIR.CHECK', 1, 'queue', 'q') * 2)
+            self.assertEqual(client.read()[0], 1)
+            number = chain.start()
+            chain.wait_for(number, r'\bstarted\b')
+            with Fake(chain.path / 'takeover') as fake:  # who says it twice does not
+                for _ in range(2):
+                    fake.say(SAYS_HELLO, HELLO.pack(PROTOCOL, os.getpid(), b'fake'))
+                with self.assertRaisesRegex(Refused, 'what it should not say now'):
+                    fake.hear()
+            self.assertIsNone(chain.processes[0].poll())
+            chain.wait_for(chain.start(), r'\bstarted\b')
+            self.assertEqual([chain.ended(0), chain.ended(1)], [0, 0])
+            self.assertEqual(chain.outputs().count('take_over_failed'), 1)
+            self.assertEqual(client.read()[0], 1)
+            self.assertEqual(client.ask('PING'), 'PONG')
 
 
 class Locks(unittest.TestCase):

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Objects that are made while memory runs out: at the first allocation, the second, and so on until all were granted.
- * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. Linked with
- * --wrap, so that our calls of the allocator come here first and are counted. */
+ * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -353,6 +352,54 @@ static void revisions(void **state)
     weir_revisions_destroy(NULL);
 }
 
+enum { OWNED = WEIR_REVISIONS_GONE_MAX + 40 };
+
+static void name_all(struct weir_revision_own *own, char names[OWNED][8], const char *text)
+{
+    for (size_t i = 0; i < OWNED; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%zu", i);
+        own[i] = (struct weir_revision_own){ .name = names[i], .text = { text, strlen(text) } };
+    }
+}
+
+/* A file of which half could be taken in would be told as if the rest had been taken out of it. */
+static void a_file_is_taken_in_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char names[OWNED][8];
+    struct weir_revision_own own[OWNED];
+    struct weir_revision_found found;
+    for (long room = 0;; room++) {
+        struct weir_revisions *revisions;
+        assert_int_equal(weir_revisions_create(secret, "node", &revisions), 0);
+        name_all(own, names, "one");
+        assert_int_equal(weir_revisions_own(revisions, own, OWNED, 1), 0);
+        const uint64_t generation = weir_revisions_generation(revisions);
+        name_all(own, names, "two");
+        granted = room;
+        counts = true;
+        int error = weir_revisions_own(revisions, own, OWNED, 1);
+        counts = false;
+        live_count = 0;
+        assert_int_equal(weir_revisions_count(revisions), OWNED);
+        if (error) {
+            assert_int_equal(error, WEIR_ENOMEM);
+            assert_int_equal(weir_revisions_generation(revisions), generation);
+            name_all(own, names, "one");
+            assert_int_equal(weir_revisions_own(revisions, own, OWNED, 1), 0);
+            assert_int_equal(weir_revisions_generation(revisions), generation); /* as ever: nothing is new */
+        }
+        for (size_t i = 0; i < OWNED; i++) {
+            assert_int_equal(weir_revisions_find(revisions, &own[i], 1, &found), 0);
+            assert_null(found.text);
+        }
+        weir_revisions_destroy(revisions);
+        if (!error)
+            break;
+        room += room > 10 && room < 2 * OWNED - 10 ? 17 : 0;
+    }
+}
+
 /* ---- locks ---- */
 
 static size_t engines_destroyed;
@@ -458,9 +505,11 @@ static void a_fence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limiter),    cmocka_unit_test(a_fallback), cmocka_unit_test(a_gossip_host),
-        cmocka_unit_test(a_share_host), cmocka_unit_test(revisions),  cmocka_unit_test(a_lock_manager),
-        cmocka_unit_test(a_fence),      cmocka_unit_test(a_snapshot),
+        cmocka_unit_test(a_limiter),      cmocka_unit_test(a_fallback),
+        cmocka_unit_test(a_gossip_host),  cmocka_unit_test(a_share_host),
+        cmocka_unit_test(revisions),      cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
+        cmocka_unit_test(a_lock_manager), cmocka_unit_test(a_fence),
+        cmocka_unit_test(a_snapshot),
     };
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }

@@ -276,18 +276,22 @@ static void the_folder_is_synced_when_the_file_has_its_name(void **state)
     struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
     struct fixture a = fixture_create(&spec, 1);
     struct weir_fault fault;
+    struct stat before, after;
     fsyncs = fsync_fails_at = 0;
     assert_int_equal(finish_error(begin_snapshot(&a), &fault), 0);
     assert_int_equal(fsyncs, 2);
     assert_false(of_folder[0] || was_in_place[0]);
     assert_true(of_folder[1] && was_in_place[1]);
+    assert_int_equal(stat(snapshot_path, &before), 0);
     fsyncs = 0;
     fsync_fails_at = 2;
     assert_int_equal(finish_error(begin_snapshot(&a), &fault), WEIR_EIO);
     assert_int_equal(fsyncs, 2);
     assert_string_equal(fault.field, "path");
-    assert_non_null(strstr(fault.text, "cannot write"));
+    assert_non_null(strstr(fault.text, "cannot sync the folder of"));
     assert_non_null(strstr(fault.text, "Input/output error"));
+    assert_int_equal(stat(snapshot_path, &after), 0);
+    assert_int_not_equal(after.st_ino, before.st_ino);
     assert_int_equal(open_error(&fault), 0); /* whichever of them the disk has: it is a whole one */
     fsync_fails_at = 0;
     fixture_destroy(&a);
