@@ -298,7 +298,8 @@ static void test_what_is_only_looked_at_has_refused_nobody(void **state)
     world_deinit(w);
 }
 
-/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for another limit. */
+/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for
+ * another limit. */
 static void test_a_share_is_charged_by_who_is_let_through(void **state)
 {
     (void)state;
