@@ -53,7 +53,7 @@ labs: all ## answer the questions of weir lab and write docs/labs.md
 demo-lock: all ## the story of the paused client, with real processes and stores
 	$(PYTHON) scripts/demo-lock --build $(BUILD) $(ARGS)
 
-playground: all ## the demonstrations of /play as files: a folder for any web server, and one file for a disk
+playground: all ## /play and /learn as files: a folder for any web server, and one file each for a disk
 	python3 play/bundle.py --wasm $(BUILD)/play/play.wasm --folder $(BUILD)/playground
 
 measure-sharing: all ## three nodes behind nginx: write the measured tables of docs/sharing.md

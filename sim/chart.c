@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prints SVG elements with fprintf, at fixed sizes. Each series is a line of steps; points that are closer than
- * 1/WEIR_CHART_POINTS_MAX of the span become one step. Called by scenario_run.c; the picture of a single run is
+ * 1/WEIR_CHART_POINTS_MAX of the span become one step. Called by scenario_print.c; the picture of a single run is
  * picture.c. */
 #include "sim/chart.h"
 

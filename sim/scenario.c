@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads a scenario's file line by line: the first word names the function that reads the rest, and the first mistake
- * ends it. Running and printing are scenario_run.c; plan_file.c writes such a file. Called by cli/sim.c and
- * tests/sim/test_scenarios.c. */
+ * ends it. Running is scenario_run.c, printing scenario_print.c; plan_file.c writes such a file. Called by cli/sim.c
+ * and tests/sim/test_scenarios.c. */
 #include "sim/scenario.h"
 
 #include <errno.h>

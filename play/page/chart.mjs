@@ -11,7 +11,7 @@ export function top_of(most) {
   return [1, 2, 5, 10].map(times => times * power).find(value => value >= most) || 1
 }
 
-function step_of(span_s) {
+export function step_of(span_s) {
   const power = 10 ** Math.floor(Math.log10(span_s / 4))
   return [1, 2, 5, 10].map(times => times * power).find(step => span_s / step <= 8)
 }
@@ -21,7 +21,8 @@ export function width_of(svg) {
 }
 
 // shown: {top, span_s, bars: [{class, values}], lines: [{class, values}], marks: [{class, at_s, until_s}]}. Bars are
-// stacked, in their order from below. Values below 0 of a line are gaps.
+// stacked, in their order from below. Values below 0 of a line are gaps. Where it does not begin at 0, or in another
+// unit than s, it has `from` and `unit` too.
 export function draw(svg, shown) {
   const width = width_of(svg),
     height = svg.clientHeight || 120,
@@ -58,7 +59,7 @@ export function draw(svg, shown) {
           y: height - 5,
           'text-anchor': at === 0 ? 'start' : at > shown.span_s - step / 2 ? 'end' : 'middle'
         },
-        `${Number(at.toPrecision(6))} s`
+        `${Number(((shown.from ?? 0) + at).toPrecision(6))}${shown.unit ?? ' s'}`
       )
     )
   const below = new Float64Array(shown.bars && shown.bars.length > 0 ? shown.bars[0].values.length : 0)

@@ -26,6 +26,7 @@ static const char help[] =
     "\n"
     "What a question needs besides weir (redis-server, postgres) is listed with it, and started for as long as the\n"
     "experiment lasts: on free ports of the loopback, with files in a folder of its own under $TMPDIR.\n"
+    "In a browser the questions are at /learn of a running weir: http://localhost:8080/learn\n"
     "\n"
     "Exit code: 0 done, 2 wrong arguments, what the experiment needs is missing, or it was ended.\n"
     "\n"

@@ -133,6 +133,8 @@ static const struct route {
     { "/play.css", READ, 0, weir_http_play_css },
     { "/play.js", READ, 0, weir_http_play_js },
     { "/play.wasm", READ, 0, weir_http_play_wasm },
+    { "/learn", READ, 0, weir_http_learn },
+    { "/learn.js", READ, 0, weir_http_learn_js },
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
     { "/healthz", READ, 0, healthz },
@@ -233,7 +235,8 @@ static bool refuse_browser(const struct weir_http_call *call)
     if (path_is(path, "/v1/auth"))
         return false;
     /* A link may lead to the pages. */
-    const bool page = path_is(path, "/") || path_is(path, "/play") || weir_http_docs_path(path);
+    const bool page = path_is(path, "/") || path_is(path, "/play") || path_is(path, "/learn") ||
+                      weir_http_docs_path(path);
     if (weir_origin_foreign(call->request) && !page) {
         weir_count(&conn->loop->counters.foreign_refused, 1);
         weir_http_reply_problem(call, 403, "",

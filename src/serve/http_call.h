@@ -157,6 +157,8 @@ void weir_http_play(struct weir_http_call *call);
 void weir_http_play_css(struct weir_http_call *call);
 void weir_http_play_js(struct weir_http_call *call);
 void weir_http_play_wasm(struct weir_http_call *call);
+void weir_http_learn(struct weir_http_call *call);
+void weir_http_learn_js(struct weir_http_call *call);
 
 /* False: the request's path is none of locks. Else an error of the path with its fault, or 0 and what follows. */
 bool weir_http_locks_path(struct weir_http_call *call, int *ret_error, struct weir_fault *ret_fault);

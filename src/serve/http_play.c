@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /play, /play.css, /play.js and /play.wasm: the playground. The files are the same for everybody, say nothing
- * about this server, and ask it for nothing else. Called by http.c. */
+ * GET /play and /learn, and what they load: /play.css, /play.js, /learn.js and /play.wasm. The files are the same for
+ * everybody, say nothing about this server, and ask it for nothing else. Called by http.c. */
 #include "serve/http_play.h"
 
 #include <string.h>
@@ -47,4 +47,14 @@ void weir_http_play_js(struct weir_http_call *call)
 void weir_http_play_wasm(struct weir_http_call *call)
 {
     reply(call, "wasm", "application/wasm");
+}
+
+void weir_http_learn(struct weir_http_call *call)
+{
+    reply(call, "learn", "text/html; charset=utf-8");
+}
+
+void weir_http_learn_js(struct weir_http_call *call)
+{
+    reply(call, "learn.js", "text/javascript; charset=utf-8");
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 struct weir_play_file {
-    const char *kind; /* "html", "css", "js", "wasm"; the first alone where the build had no compiler for the last */
+    const char *kind; /* "html", "css", "js", "learn", "learn.js", "wasm"; where the build had no compiler for the last
+                       * "html" and "learn" alone, which say so */
     const unsigned char *bytes;
     size_t size;
 };

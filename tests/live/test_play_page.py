@@ -114,7 +114,7 @@ class Served(Case):
             text = made.read_text(encoding='utf-8')
             page = bytes(map(int, text.split('file_0[] = { ')[1].split(' }')[0].split(',')))
             self.assertIn(b'built without its playground', page)
-            self.assertIn('weir_play_files_count = 1;', text)
+            self.assertIn('weir_play_files_count = 2;', text)
             done = subprocess.run(['python3', ROOT / 'play/bundle.py', '--folder', folder], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn('clang-14', done.stderr)
