@@ -386,6 +386,28 @@ static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
     }
 }
 
+/* Where the connection breaks as it is asked whether it shows what was seen since, the next is asked. */
+static void read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere(void **state)
+{
+    const struct weir_place seen = { .system = SYSTEM, .timeline = 1, .position = 480 };
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 480));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    session->reads_do_not_move = true;
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &seen), 0);
+    stand(1, standby(1, 480));
+    world.servers[1].mute = true;
+    world.servers[1].last = world.servers[1].asked + 1;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_string_equal(read.server, "a");
+    assert_int_equal(world.servers[1].dropped, 1);
+    end();
+}
+
 /* ---- what it says ---- */
 
 static void read__that_nobody_can_serve_says_why(void **state)
@@ -453,6 +475,7 @@ int main(void)
         cmocka_unit_test(write__is_checked_where_the_session_is_tracked),
         cmocka_unit_test(write__is_read_at_the_primary_for_the_window),
         cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),
+        cmocka_unit_test(read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere),
         cmocka_unit_test(read__that_nobody_can_serve_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
