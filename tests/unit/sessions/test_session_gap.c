@@ -190,6 +190,28 @@ static void gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled(voi
 
 /* ---- where it stays ---- */
 
+/* Nothing is new: who was not to be had is not tried again. */
+static void read__at_the_leader_tries_no_replica_without_news(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    world.servers[1].refuses = WEIR_EDOWN;
+    world.servers[1].mute = true;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_true(weir_session_read(session, &read) == 0 && read.leader);
+    const unsigned tried = world.servers[1].tried;
+    for (int times = 0; times < 3; times++)
+        expect_read("a", true, 0);
+    assert_int_equal(world.servers[1].tried, tried);
+    poll(0);
+    expect_read("a", true, 0);
+    assert_int_equal(world.servers[1].tried, tried + 1);
+    end();
+}
+
 /* What its poller said may be older than the token: it is asked, but not for long, before the session leaves. */
 static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
 {
@@ -241,6 +263,26 @@ static void read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere(void 
     end();
 }
 
+/* One that is in use as it is asked for its clock is not closed: the transaction on it is the application's. */
+static void read__by_a_clock_leaves_a_connection_that_is_in_use(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    replicas.clock_query = (char[]){ "SELECT clock" };
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].busy = true;
+    world.servers[0].clock = 7;
+    open_at(WEIR_SESSION_LAMPORT, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_read(session, &read), WEIR_EBUSY);
+    assert_int_equal(world.lent, 1);
+    world.servers[0].busy = false;
+    expect_read("a", true, 0);
+    assert_int_equal(world.servers[0].taken, 1);
+    end();
+    replicas.clock_query = NULL;
+}
+
 /* ---- what it says ---- */
 
 static void read__that_nobody_can_serve_says_why(void **state)
@@ -276,8 +318,10 @@ int main(void)
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
         cmocka_unit_test(gap__is_filled_without_those_that_are_down),
         cmocka_unit_test(gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled),
+        cmocka_unit_test(read__at_the_leader_tries_no_replica_without_news),
         cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),
         cmocka_unit_test(read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere),
+        cmocka_unit_test(read__by_a_clock_leaves_a_connection_that_is_in_use),
         cmocka_unit_test(read__that_nobody_can_serve_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
