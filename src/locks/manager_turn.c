@@ -150,8 +150,6 @@ static void hear_answers(struct weir_lock_manager *manager, uint64_t now_ns)
         manager->now_ns = now_ns;
         manager->idle_ns = now_ns + IDLE_NS;
         weir_lock_manager_hear(manager);
-        ops->state(manager->engine, &manager->counts.engine);
-        return;
     }
     bool idle = manager->now_ns >= manager->idle_ns;
     if (idle && ops->idle)

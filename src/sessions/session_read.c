@@ -162,8 +162,6 @@ static int go(struct weir_call *call, const struct weir_route *route, struct wei
     uint64_t server = call->servers[route->server].id;
     struct weir_pinned *pinned = &session->pins[route->leader ? WEIR_PINNED_LEADER : WEIR_PINNED_REPLICA];
     enum weir_place_verdict verdict = WEIR_PLACE_OK;
-    if (pinned->link && weir_link_state(pinned->link) == WEIR_LINK_BROKEN)
-        weir_pinned_lose(session, pinned);
     int error = session->gaps[pinned - session->pins].open ? WEIR_EAGAIN : settle_others(call, pinned, server);
     if (error == 0)
         error = weir_pinned_take(call, pinned, route->server);

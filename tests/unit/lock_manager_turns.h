@@ -30,7 +30,8 @@ static uint64_t locks_held;    /* as it says */
 static unsigned destroyed;     /* how often */
 static bool has_quick;         /* the next engine answers at once, */
 static bool is_quick;          /* if it can, */
-static unsigned quick_calls;   /* and was asked so often */
+static enum weir_lock_said quick_said;
+static unsigned quick_calls; /* and was asked so often */
 
 static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
@@ -67,7 +68,7 @@ static bool answer_quickly(struct weir_lock_engine *engine, struct weir_lock_op 
 {
     (void)engine;
     quick_calls++;
-    op->said = WEIR_LOCK_GRANTED;
+    op->said = quick_said;
     return is_quick;
 }
 
@@ -82,6 +83,7 @@ static int try_begin(const struct weir_lock_manager_options *options)
     poll_ns = 0;
     has_quick = false;
     is_quick = true;
+    quick_said = WEIR_LOCK_GRANTED;
     quick_calls = 0;
     is_down = false;
     idles = 0;

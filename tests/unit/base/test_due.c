@@ -23,6 +23,7 @@ static void check(const struct weir_due_heap *heap, const struct weir_due *all, 
             continue;
         count++;
         assert_ptr_equal(heap->members[all[i].place], &all[i]);
+        assert_true(all[i].place == 1 || heap->members[all[i].place / 2]->at_ns <= all[i].at_ns);
         if (all[i].at_ns < next_ns)
             next_ns = all[i].at_ns;
     }

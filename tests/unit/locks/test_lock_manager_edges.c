@@ -193,6 +193,23 @@ static void edges__who_does_not_wait_is_answered_in_his_turn(void **state)
     }
 }
 
+/* Of an answer that is none nothing is told but that: what stands beside it may be of another batch. */
+static void edges__what_the_engine_could_not_say_is_not_told(void **state)
+{
+    (void)state;
+    begin(&usual);
+    submit(0, WEIR_LOCK_SHOW, "", 0, 0);
+    begin_turn(1);
+    say(0, WEIR_LOCK_SHOW, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    manager->ops[0].status = WEIR_EDOWN;
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(requests[0].op.status, WEIR_EDOWN);
+    assert_int_equal(requests[0].op.holder_size, 0);
+    assert_int_equal(requests[0].op.token.number, 0);
+    assert_int_equal(requests[0].op.lease_ns, 0);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* The next waits until as many have come as were decided and came meanwhile, 64 at most; for half as long as that
  * took, a millisecond at most. */
 static void edges__how_many_and_how_long_an_acquire_waits_for(void **state)
@@ -350,6 +367,7 @@ int main(void)
         cmocka_unit_test(edges__what_a_holder_says_is_known_to_who_has_just_come),
         cmocka_unit_test(edges__the_next_turn_is_due_when_the_first_thing_is),
         cmocka_unit_test(edges__who_does_not_wait_is_answered_in_his_turn),
+        cmocka_unit_test(edges__what_the_engine_could_not_say_is_not_told),
         cmocka_unit_test(edges__how_many_and_how_long_an_acquire_waits_for),
         cmocka_unit_test(edges__a_batch_is_bounded),
         cmocka_unit_test(edges__the_heaps_have_room_for_all),

@@ -184,6 +184,29 @@ static void ends__what_is_given_back(void **state)
     }
 }
 
+/* What its owner was given at once since then it counts on. */
+static void ends__what_its_owner_has_renewed_at_once_is_kept(void **state)
+{
+    static const struct {
+        enum weir_lock_verb verb;
+        enum weir_lock_said said;
+        bool kept;
+    } cases[] = {
+        { WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, true }, { WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, true },
+        { WEIR_LOCK_RENEW, WEIR_LOCK_FREE, false },   { WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, false },
+        { WEIR_LOCK_SHOW, WEIR_LOCK_GRANTED, false }, { WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        has_quick = true;
+        grant_after_wait();
+        quick_said = cases[i].said;
+        assert_true(ask_quickly(cases[i].verb, 0));
+        assert_int_equal(weir_lock_manager_take_back(manager, &requests[1]), !cases[i].kept);
+        weir_lock_manager_destroy_threadless(manager);
+    }
+}
+
 /* More than a batch of each kind at once: of those who wait, and of what is given back. */
 static void ends__no_batch_is_larger(void **state)
 {
@@ -322,6 +345,7 @@ int main(void)
         cmocka_unit_test(ends__a_request_begins_empty),
         cmocka_unit_test(ends__when_a_quick_answer_may_be_given),
         cmocka_unit_test(ends__what_is_given_back),
+        cmocka_unit_test(ends__what_its_owner_has_renewed_at_once_is_kept),
         cmocka_unit_test(ends__no_batch_is_larger),
         cmocka_unit_test(ends__the_first_to_come_wakes_the_thread),
         cmocka_unit_test(ends__with_all_answered),

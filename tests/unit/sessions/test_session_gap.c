@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one session does where a connection broke, where the primary is another one than its poller says, and what it
- * says where it cannot go on. */
-#include <time.h>
-
+ * What one session does where a connection broke, and what it says where it cannot go on. */
 #include "session_stand.h"
 
 /* It reads at `server`, and the connection breaks before it said how far that was. */
@@ -191,171 +188,29 @@ static void gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled(voi
     end();
 }
 
-/* ---- the primary ---- */
-
-/* A connection that says another thing than the poller is taken once the poller says the same. */
-static void write__goes_to_a_primary_that_its_poller_knows_as_it_is(void **state)
-{
-    (void)state;
-    for (unsigned other = 0; other < 5; other++) {
-        struct pg_conn *conn;
-        begin(1);
-        fork_off();
-        stand(0, primary(1, 5, 400));
-        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
-        struct weir_shown *now = &world.servers[0].now;
-        now->timeline += other == 0;
-        now->branch = now->timeline == 2 ? 20 : 0;
-        now->run += other == 1;
-        now->system += other == 2;
-        now->started += other == 3;
-        world.servers[0].polled = *now;
-        world.servers[0].late = other < 4 ? 2 : 0;
-        assert_int_equal(weir_session_write(session, &conn), 0);
-        assert_int_equal(world.waits, other < 4 ? 3 : 0);
-        if (other == 4)
-            assert_int_equal(world.servers[0].asked, 1);
-        assert_int_equal(world.servers[0].taken, 1);
-        assert_true(world.told > 0);
-        end();
-    }
-}
-
-/* One that was promoted between two questions is the primary that its poller knows. */
-static void write__goes_to_one_that_was_promoted_just_now(void **state)
-{
-    struct pg_conn *conn;
-    (void)state;
-    begin(1);
-    stand(0, primary(1, 5, 400));
-    world.servers[0].now = standby(1, 400);
-    world.servers[0].turns = 1;
-    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
-    assert_int_equal(weir_session_write(session, &conn), 0);
-    assert_int_equal(world.servers[0].asked, 2);
-    assert_int_equal(world.waits, 0);
-    end();
-}
-
-/* One whose connection breaks as it is asked whether it is the primary is asked over another one. */
-static void write__asks_again_where_the_connection_breaks(void **state)
-{
-    (void)state;
-    for (unsigned last = 1; last <= 2; last++) {
-        struct pg_conn *conn;
-        begin(1);
-        stand(0, primary(1, 5, 400));
-        world.servers[0].now.run = world.servers[0].polled.run = 6;
-        world.servers[0].last = last;
-        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
-        assert_int_equal(weir_session_write(session, &conn), 0);
-        assert_int_equal(world.servers[0].taken, 2);
-        assert_int_equal(world.servers[0].dropped, 1);
-        end();
-    }
-}
-
-/* That all connections are lent, or that one is in use, is said at once. */
-static void write__says_what_its_connection_says(void **state)
-{
-    struct pg_conn *conn;
-    (void)state;
-    begin(1);
-    stand(0, primary(1, 5, 400));
-    world.servers[0].refuses = WEIR_ELIMIT;
-    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
-    assert_int_equal(weir_session_write(session, &conn), WEIR_ELIMIT);
-    assert_int_equal(world.servers[0].tried, 1);
-    world.servers[0].refuses = 0;
-    assert_int_equal(weir_session_write(session, &conn), 0);
-    world.servers[0].busy = true;
-    assert_int_equal(weir_session_write(session, &conn), WEIR_EBUSY);
-    expect_refused(WEIR_EBUSY, "a", "a transaction is open");
-    world.servers[0].busy = false;
-    expect_read("a", true, 0);
-    end();
-}
-
-/* What was the primary and is none is not written to, however long its poller takes it for one. */
-static void write__goes_to_no_primary_that_says_it_is_none(void **state)
-{
-    struct pg_conn *conn;
-    struct weir_fault fault;
-    (void)state;
-    begin(2);
-    stand(0, primary(1, 5, 400));
-    stand(1, standby(1, 400));
-    world.servers[0].now = standby(1, 400);
-    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
-    uint64_t begun_ns = world.now_ns;
-    assert_int_equal(weir_session_write(session, &conn), WEIR_EDOWN);
-    weir_session_fault(session, &fault);
-    assert_string_equal(fault.field, "");
-    assert_string_equal(fault.text, "no primary answers");
-    assert_true(world.now_ns - begun_ns >= 20 * MS);
-    end();
-}
-
-/* As long as it may wait. */
-static void write__waits_for_a_primary(void **state)
-{
-    struct pg_conn *conn;
-    struct weir_fault fault;
-    (void)state;
-    for (unsigned late = 0; late < 9; late += 4) { /* 9 waits take longer */
-        begin(1);
-        world.servers[0].polled = world.servers[0].now = primary(1, 5, 400);
-        world.servers[0].late = late;
-        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_ERROR, (struct weir_place){ 0 });
-        assert_int_equal(weir_session_write(session, &conn), late < 8 ? 0 : WEIR_EDOWN);
-        weir_session_fault(session, &fault);
-        assert_string_equal(fault.text, late < 8 ? "" : "no primary answers");
-        assert_int_equal(world.waits, late < 8 ? late + 1 : 7);
-        end();
-    }
-}
-
-/* Strategies that keep no track write whatever the primary lost; one that is tracked does not go on from there. */
-static void write__is_checked_where_the_session_is_tracked(void **state)
-{
-    static const enum weir_session_strategy all[] = { WEIR_SESSION_TRACKED, WEIR_SESSION_STICKY, WEIR_SESSION_WINDOW };
-    (void)state;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct pg_conn *conn;
-        struct weir_fault fault;
-        begin(1);
-        fork_off();
-        stand(0, primary(2, 5, 400));
-        open_at(all[i], WEIR_BEHIND_OTHER, (struct weir_place){ .timeline = 1, .position = 200 });
-        assert_int_equal(weir_session_write(session, &conn), i ? 0 : WEIR_ECUTOFF);
-        weir_session_fault(session, &fault);
-        assert_string_equal(fault.text, i ? "" : "what this session has seen was cut off there");
-        end();
-    }
-}
-
-/* The time of the wall is written into the token. A window is open for so long. */
-static void write__is_read_at_the_primary_for_the_window(void **state)
-{
-    struct pg_conn *conn;
-    (void)state;
-    begin(2);
-    stand(0, primary(1, 5, 400));
-    stand(1, standby(1, 400));
-    open_at(WEIR_SESSION_WINDOW, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
-    expect_read("b", false, 0);
-    session->window_ns = 3600 * 1000 * MS;
-    uint64_t begun_s = (uint64_t)time(NULL);
-    assert_int_equal(weir_session_write(session, &conn), 0);
-    expect_read("a", true, 0);
-    uint64_t wrote_s = session->token.wrote_ns / (1000 * MS);
-    assert_true(wrote_s >= begun_s && wrote_s <= (uint64_t)time(NULL));
-    session->token.wrote_ns -= session->window_ns;
-    expect_read("b", false, 0);
-    end();
-}
-
 /* ---- where it stays ---- */
+
+/* Nothing is new: who was not to be had is not tried again. */
+static void read__at_the_leader_tries_no_replica_without_news(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    world.servers[1].refuses = WEIR_EDOWN;
+    world.servers[1].mute = true;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_true(weir_session_read(session, &read) == 0 && read.leader);
+    const unsigned tried = world.servers[1].tried;
+    for (int times = 0; times < 3; times++)
+        expect_read("a", true, 0);
+    assert_int_equal(world.servers[1].tried, tried);
+    poll(0);
+    expect_read("a", true, 0);
+    assert_int_equal(world.servers[1].tried, tried + 1);
+    end();
+}
 
 /* What its poller said may be older than the token: it is asked, but not for long, before the session leaves. */
 static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
@@ -386,6 +241,48 @@ static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
     }
 }
 
+/* Where the connection breaks as it is asked whether it shows what was seen since, the next is asked. */
+static void read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere(void **state)
+{
+    const struct weir_place seen = { .system = SYSTEM, .timeline = 1, .position = 480 };
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 480));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    session->reads_do_not_move = true;
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &seen), 0);
+    stand(1, standby(1, 480));
+    world.servers[1].mute = true;
+    world.servers[1].last = world.servers[1].asked + 1;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_string_equal(read.server, "a");
+    assert_int_equal(world.servers[1].dropped, 1);
+    end();
+}
+
+/* One that is in use as it is asked for its clock is not closed: the transaction on it is the application's. */
+static void read__by_a_clock_leaves_a_connection_that_is_in_use(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    replicas.clock_query = (char[]){ "SELECT clock" };
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].busy = true;
+    world.servers[0].clock = 7;
+    open_at(WEIR_SESSION_LAMPORT, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_read(session, &read), WEIR_EBUSY);
+    assert_int_equal(world.lent, 1);
+    world.servers[0].busy = false;
+    expect_read("a", true, 0);
+    assert_int_equal(world.servers[0].taken, 1);
+    end();
+    replicas.clock_query = NULL;
+}
+
 /* ---- what it says ---- */
 
 static void read__that_nobody_can_serve_says_why(void **state)
@@ -414,28 +311,6 @@ static void read__that_nobody_can_serve_says_why(void **state)
     end();
 }
 
-static void write__says_that_none_answers_where_its_connections_fail(void **state)
-{
-    struct pg_conn *conn;
-    (void)state;
-    begin(1);
-    stand(0, primary(1, 5, 400));
-    world.servers[0].refuses = WEIR_EDOWN;
-    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_ERROR, (struct weir_place){ 0 });
-    assert_int_equal(weir_session_write(session, &conn), WEIR_EDOWN);
-    assert_true(world.servers[0].tried > 1); /* again, when its poller has heard from it */
-    world.servers[0].refuses = 0;
-    assert_int_equal(weir_session_write(session, &conn), 0);
-    world.servers[0].breaks++; /* and again where the connection that it kept is broken */
-    assert_int_equal(weir_session_write(session, &conn), 0);
-    assert_int_equal(weir_session_rest(session), 0);
-    world.servers[0].refuses = WEIR_EDOWN;
-    unsigned tried = world.servers[0].tried;
-    assert_int_equal(weir_session_accept(session), WEIR_EDOWN);
-    assert_true(world.servers[0].tried > tried + 1);
-    end();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,16 +318,10 @@ int main(void)
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
         cmocka_unit_test(gap__is_filled_without_those_that_are_down),
         cmocka_unit_test(gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled),
-        cmocka_unit_test(write__goes_to_one_that_was_promoted_just_now),
-        cmocka_unit_test(write__says_what_its_connection_says),
-        cmocka_unit_test(write__asks_again_where_the_connection_breaks),
-        cmocka_unit_test(write__goes_to_a_primary_that_its_poller_knows_as_it_is),
-        cmocka_unit_test(write__goes_to_no_primary_that_says_it_is_none),
-        cmocka_unit_test(write__waits_for_a_primary),
-        cmocka_unit_test(write__says_that_none_answers_where_its_connections_fail),
-        cmocka_unit_test(write__is_checked_where_the_session_is_tracked),
-        cmocka_unit_test(write__is_read_at_the_primary_for_the_window),
+        cmocka_unit_test(read__at_the_leader_tries_no_replica_without_news),
         cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),
+        cmocka_unit_test(read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere),
+        cmocka_unit_test(read__by_a_clock_leaves_a_connection_that_is_in_use),
         cmocka_unit_test(read__that_nobody_can_serve_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
