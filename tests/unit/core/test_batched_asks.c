@@ -145,6 +145,8 @@ static void batched__what_is_cancelled_is_set_aside_no_more(void **state)
     assert_int_equal(key.dead, 30);
     step(WEIR_SHARE_CANCEL, 10, 100 * SECOND);
     assert_int_equal(key.dead, 20);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 5, 100 * SECOND).say, WEIR_SHARE_NO);
+    assert_int_equal(key.dead, 15);
 }
 
 /* Though nothing is held or owed yet: the answer may bring something. */

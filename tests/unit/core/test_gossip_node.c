@@ -188,6 +188,28 @@ static void gossip__a_limit_that_is_none_is_refused(void **state)
     assert_string_not_equal(fault.text, "");
 }
 
+/* How long it takes until nothing counts of what was admitted. */
+static void gossip__a_limit_fills_in_its_time(void **state)
+{
+    (void)state;
+    static const struct {
+        struct weir_limit_spec spec;
+        uint64_t fill_ns;
+    } cases[] = {
+        { { .algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period_ns = SECOND, .burst = 25 }, 2500 * MS },
+        { { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = SECOND }, 2 * SECOND },
+        { { .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = 12 * SECOND }, 13 * SECOND + 1 },
+        { { .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = DAY, .calendar = WEIR_CALENDAR_DAY },
+          26 * HOUR + 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_gossip_limit limit;
+        assert_int_equal(weir_gossip_limit_init(&limit, 1, &cases[i].spec, 1, NULL), 0);
+        assert_int_equal(limit.fill_ns, cases[i].fill_ns);
+        assert_int_equal(limit.written_ns, cases[i].fill_ns);
+    }
+}
+
 /* What a message says that was overtaken is older than what is known. */
 static void gossip__an_overtaken_message_does_not_say_how_things_stand(void **state)
 {
@@ -344,6 +366,7 @@ int main(void)
         cmocka_unit_test(gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed),
         cmocka_unit_test(gossip_key__of_losses_those_of_the_last_fill_time_count),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
+        cmocka_unit_test(gossip__a_limit_fills_in_its_time),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
         cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),
         cmocka_unit_test(gossip__a_key_becomes_hot_once),

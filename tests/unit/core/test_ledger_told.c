@@ -78,6 +78,20 @@ static void ledger__says_whether_a_clock_had_come_back(void **state)
     assert_false(weir_ledger_settle(&world.limit, &ledger, &event));
 }
 
+/* A log of which all lies at now admits nothing for a period, however much it is: a debt adds no entries. */
+static void ledger__of_a_log_that_a_clock_left_a_debt_is_no_more(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec log = { .algorithm = WEIR_SLIDING_LOG, .count = 20, .period_ns = SECOND };
+    uint64_t times[64];
+    const struct weir_event event = { .now_ns = 1000 * SECOND };
+    world_init(&world, 1, &log, false);
+    struct weir_ledger ledger = { .state = weir_state_fresh(&world.limit, event.now_ns + 360000 * SECOND), .debt = 5 };
+    ledger.state.log = (struct weir_log){ .times = times, .room = 64 };
+    assert_true(weir_ledger_settle(&world.limit, &ledger, &event));
+    assert_int_equal(ledger.state.log.used, 20);
+}
+
 /* The wait is for what refills, if that is enough; for a hold to end, if not. */
 static void ledger__waits_for_the_refill_or_for_a_hold_to_end(void **state)
 {
@@ -281,6 +295,7 @@ int main(void)
         cmocka_unit_test(ledger__who_is_admitted_beside_what_is_held_does_not_wait),
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
         cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
+        cmocka_unit_test(ledger__of_a_log_that_a_clock_left_a_debt_is_no_more),
         cmocka_unit_test(ledger__waits_for_the_refill_or_for_a_hold_to_end),
         cmocka_unit_test(ledger__of_what_is_held_a_unit_counts),
         cmocka_unit_test(ledger__tells_a_delay_beside_what_is_held),
