@@ -92,6 +92,48 @@ static void ledger__of_a_log_that_a_clock_left_a_debt_is_no_more(void **state)
     assert_int_equal(ledger.state.log.used, 20);
 }
 
+/* By a number, never 0, that is the same for all nodes and all versions of weir. */
+static void ledger__names_the_window_that_is_open(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &aligned, true);
+    assert_int_equal(ask(1, 0, 0, 1).window, world_event(&world, 0).window.id + 1);
+    world_init(&world, 1, &first, false);
+    assert_int_equal(ask(1, 0, 0, 0).window, 0);
+    assert_int_equal(ask(2, 0, 0, 1).window, weir_ticks_at(world.now_ns + 5 * SECOND, world.limit.shift) + 1);
+    world_init(&world, 1, &bucket, false);
+    assert_int_equal(ask(1, 0, 0, 1).window, 0);
+}
+
+/* What lies behind the stints that there are is none of them, whatever it says. */
+static void ledger__has_no_more_stints_than_it_counts(void **state)
+{
+    (void)state;
+    static const struct weir_ledger_stint other = {
+        .stint = 9, .seq = 5, .spent = 3, .held = 4, .granted = 4, .until_ns = UINT64_MAX
+    };
+    world_init(&world, 1, &bucket, false);
+    ask(1, 0, 0, 2);
+    struct weir_ledger_stint *behind = &world.ledger.stints[world.ledger.stints_count];
+    for (uint64_t until_s = 0; until_s < 2; until_s++) {
+        *behind = other;
+        behind->until_ns = until_s ? UINT64_MAX : 1;
+        const struct weir_ledger_stint before = *behind;
+        const struct weir_share_ask of_it = { .stint = 9, .seq = 6, .spent = 5 };
+        assert_int_equal(weir_ledger_held(&world.ledger), 2);
+        assert_int_equal(weir_ledger_owed(&world.ledger, &of_it), 5);
+        assert_int_equal(peek(0).remaining, 18);
+        assert_int_equal(peek(20).retry_after_ns, SECOND);
+        assert_true(peek(20).reset_after_ns <= SECOND);
+        ask(2 + until_s, 0, 2, 0);
+        assert_memory_equal(behind, &before, sizeof before);
+    }
+    behind->until_ns = 1;
+    world.now_ns += 3 * SECOND; /* what is held is charged when its hold ends, whatever lies behind it */
+    assert_int_equal(peek(0).remaining, 20);
+    assert_int_equal(weir_ledger_held(&world.ledger), 0);
+}
+
 /* The wait is for what refills, if that is enough; for a hold to end, if not. */
 static void ledger__waits_for_the_refill_or_for_a_hold_to_end(void **state)
 {
@@ -296,6 +338,8 @@ int main(void)
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
         cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
         cmocka_unit_test(ledger__of_a_log_that_a_clock_left_a_debt_is_no_more),
+        cmocka_unit_test(ledger__names_the_window_that_is_open),
+        cmocka_unit_test(ledger__has_no_more_stints_than_it_counts),
         cmocka_unit_test(ledger__waits_for_the_refill_or_for_a_hold_to_end),
         cmocka_unit_test(ledger__of_what_is_held_a_unit_counts),
         cmocka_unit_test(ledger__tells_a_delay_beside_what_is_held),

@@ -397,6 +397,71 @@ static void what_is_held_is_waited_for(void **state)
     }
 }
 
+/* Of a line that is split who is dead goes, and stays behind no more than the others. */
+static void a_split_forgets_who_is_dead(void **state)
+{
+    (void)state;
+    const uint64_t before = UINT64_C(1) << 10;
+    struct weir_held held;
+    struct weir_pair pair;
+    weir_table_deinit(&table);
+    assert_int_equal(weir_table_init(&table, (before + 8) * sizeof(struct weir_line), SECOND, NOW, forgotten, NULL), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        hold(before << 4 | (i + 1) << 40, &held);
+        weir_table_release(&held, NARROW, i == 1 ? NOW - 2 * SECOND : NOW);
+    }
+    assert_int_equal(weir_table_grow(&table, 1, NOW), 1);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_ptr_equal(weir_table_find(&table, before << 4 | (i + 1) << 40, &pair),
+                         i == 1 ? NULL : &table.lines[before].slot[i]);
+    assert_int_equal(table.entries, 2);
+    assert_int_equal(table.forgotten_ns, NOW);
+}
+
+static uint64_t shown_hashes[16];
+
+static bool note_hash(void *context, uint64_t hash, const struct weir_held *seen)
+{
+    (void)seen;
+    shown_hashes[(*(unsigned *)context)++] = hash;
+    return true;
+}
+
+/* A newcomer needs the place of one whose other home the reading has passed: that one is shown all the same. */
+static void who_moves_past_a_reading_is_shown(void **state)
+{
+    (void)state;
+    enum { A = 1000, RESIDENTS = 8 };
+    const uint64_t newcomer = (uint64_t)A << 4 | UINT64_C(77) << 40;
+    uint64_t cursor = 0, lines[2] = { A, weir_table_home(&table, newcomer, true, table.count) };
+    uint64_t residents[RESIDENTS];
+    unsigned shown = 0, count = 0;
+    struct weir_held held;
+    assert_true(lines[1] != A);
+    for (uint64_t k = 100; count < RESIDENTS; k++) {
+        const uint64_t hash = lines[count / 4] << 4 | k << 40;
+        if (weir_table_home(&table, hash, true, table.count) >= 500)
+            continue;
+        hold(hash, &held);
+        weir_table_release(&held, NARROW, NOW + SECOND);
+        residents[count++] = hash;
+    }
+    while (cursor < 500 || (lines[1] < A && cursor <= lines[1]))
+        assert_true(weir_table_read(&table, &cursor, 1, note_hash, &shown));
+    assert_true(cursor <= A);
+    hold(newcomer, &held);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_int_equal(table.passed_head, 1);
+    while (weir_table_read(&table, &cursor, 1, note_hash, &shown)) {
+    }
+    for (unsigned i = 0; i < RESIDENTS; i++) {
+        bool found = false;
+        for (unsigned k = 0; k < shown; k++)
+            found |= shown_hashes[k] == residents[i];
+        assert_true(found);
+    }
+}
+
 /* More addresses than there are. */
 static void a_table_that_cannot_be_had_is_none(void **state)
 {
@@ -420,6 +485,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_rebase_is_alone, begin, end),
         cmocka_unit_test_setup_teardown(a_walk_shows_an_entry_as_it_is, begin, end),
         cmocka_unit_test_setup_teardown(what_is_held_is_waited_for, begin, end),
+        cmocka_unit_test_setup_teardown(a_split_forgets_who_is_dead, begin, end),
+        cmocka_unit_test_setup_teardown(who_moves_past_a_reading_is_shown, begin, end),
         cmocka_unit_test(a_table_that_cannot_be_had_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
