@@ -260,7 +260,6 @@ static void new_epoch(struct weir_gossip *node, struct weir_gossip_peer *peer, u
     peer->generation++;
     peer->synced = peer->met = false;
     peer->seq = peer->seq_seen = 0;
-    peer->sent_ns = 0;
     peer->have = peer->cut = 0;
     acked(node, peer, 0);
 }

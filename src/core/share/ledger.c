@@ -264,8 +264,7 @@ static uint64_t window_ends_ns(const struct weir_limit *limit, const struct weir
     if (window_of(limit, ledger, event) == 0)
         return UINT64_MAX;
     uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
-    return weir_max_u64(weir_ticks_wait_ns(weir_ticks_until(ledger->state.fresh_at, now), event->now_ns, limit->shift),
-                        1);
+    return weir_ticks_wait_ns(weir_ticks_until(ledger->state.fresh_at, now), event->now_ns, limit->shift);
 }
 
 static struct weir_ledger_stint *find_stint(struct weir_ledger *ledger, uint64_t name)

@@ -145,6 +145,8 @@ static void batched__what_is_cancelled_is_set_aside_no_more(void **state)
     assert_int_equal(key.dead, 30);
     step(WEIR_SHARE_CANCEL, 10, 100 * SECOND);
     assert_int_equal(key.dead, 20);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 5, 100 * SECOND).say, WEIR_SHARE_NO);
+    assert_int_equal(key.dead, 15);
 }
 
 /* Though nothing is held or owed yet: the answer may bring something. */
@@ -219,6 +221,54 @@ static void batched__by_a_newer_definition_the_engine_decides(void **state)
     }
 }
 
+/* A tenth of the hold is the margin, a nanosecond at least. */
+static void batched__is_not_held_to_the_last(void **state)
+{
+    (void)state;
+    static const uint64_t holds[][2] = { { 5, 4 }, { 19, 18 }, { 20, 18 }, { SECOND, SECOND - SECOND / 10 } };
+    for (size_t i = 0; i < sizeof holds / sizeof holds[0]; i++) {
+        begin_with(&hourly, 1);
+        step(WEIR_SHARE_RESERVE, 30, 2 * SECOND);
+        const struct weir_share_answer answer = {
+            .stint = key.stint, .seq = key.seq, .granted = 30, .hold_ns = holds[i][0], .capacity = 100, .used = 31
+        };
+        const struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+        struct weir_share_effects effects;
+        weir_batched_step(&key, &options, &event, 2 * SECOND + 1, &effects);
+        assert_int_equal(key.deadline_ns, 2 * SECOND + holds[i][1]);
+        assert_int_equal(key.valid_ns, 2 * SECOND + holds[i][1]);
+    }
+}
+
+/* In the finest ticks and in coarse ones. */
+static void batched__reckons_with_what_has_refilled(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec fast = {
+        .algorithm = WEIR_TOKEN_BUCKET, .count = 10000000, .period_ns = SECOND, .burst = 1000
+    };
+    begin_with(&fast, 500);
+    assert_true(options.limit.shift > 0);
+    const struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + MS + 10000); /* 100 are back */
+    assert_int_equal(effects.say, WEIR_SHARE_YES);
+    assert_int_equal(effects.verdict.remaining, 1000 - 500 + 100 - 1);
+}
+
+/* What is refused is so for a nanosecond at least. */
+static void batched__a_refusal_without_a_wait_ends_at_once(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, 2 * SECOND);
+    const struct weir_share_answer answer = {
+        .stint = key.stint, .seq = key.seq, .hold_ns = 60 * SECOND, .capacity = 100, .used = 90
+    };
+    const struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+    struct weir_share_effects effects;
+    weir_batched_step(&key, &options, &event, 2 * SECOND + MS, &effects);
+    assert_int_equal(key.refused_until_ns, 2 * SECOND + MS + 1);
+}
+
 /* Nobody waits for it any more. */
 static void batched__a_repeated_answer_changes_nothing(void **state)
 {
@@ -264,6 +314,9 @@ int main(void)
         cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
         cmocka_unit_test(batched__who_has_asked_is_not_idle),
         cmocka_unit_test(batched__an_answer_that_came_too_late_ends_the_stint),
+        cmocka_unit_test(batched__is_not_held_to_the_last),
+        cmocka_unit_test(batched__reckons_with_what_has_refilled),
+        cmocka_unit_test(batched__a_refusal_without_a_wait_ends_at_once),
         cmocka_unit_test(batched__a_repeated_answer_changes_nothing),
         cmocka_unit_test(batched__of_what_is_held_a_unit_counts),
         cmocka_unit_test(batched__by_a_newer_definition_the_engine_decides),

@@ -11,6 +11,7 @@
 
 #include "core/limit/algorithm.h"
 #include "core/limit/limit.h"
+#include "core/limit/ticks.h"
 
 #define NOW UINT64_C(1000000000000)
 #define SECOND UINT64_C(1000000000)
@@ -69,6 +70,23 @@ static void what_is_owed_beyond_the_capacity_lies_ahead(void **state)
     }
 }
 
+/* Of permits what is out is out; of what was no permit the usual holds. */
+static void what_becomes_a_permit_is_carried_like_anything_else(void **state)
+{
+    (void)state;
+    const struct weir_limit from = limit_of(WEIR_FIXED_WINDOW, 10, 3600 * SECOND),
+                            to = limit_of(WEIR_CONCURRENCY, 20, SECOND);
+    const struct weir_event event = { .now_ns = NOW, .cost = 4 };
+    struct weir_state key = weir_state_fresh(&from, NOW);
+    weir_algorithm_fixed.add(&from, &key, &(struct weir_event){ .now_ns = NOW, .window = { 0, 1 } }, 4);
+    struct weir_limit plain = from;
+    plain.calendar = false;
+    key.fresh_at = weir_ticks_at(NOW + SECOND, 0);
+    assert_int_equal(weir_limit_carried(&plain, &to, WEIR_ON_CHANGE_LEVEL, &key, &event), 4);
+    assert_int_equal(weir_limit_carried(&plain, &to, WEIR_ON_CHANGE_KEEP, &key, &event), 14);
+    assert_int_equal(weir_limit_carried(&plain, &to, WEIR_ON_CHANGE_PROPORTIONAL, &key, &event), 8);
+}
+
 static void a_counter_holds_63_bits(void **state)
 {
     const struct weir_limit limit = limit_of(WEIR_SLIDING_COUNTER, 10, SECOND);
@@ -107,6 +125,7 @@ int main(void)
         cmocka_unit_test(permits_of_a_clock_that_came_back_end_with_a_lease),
         cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
         cmocka_unit_test(what_is_owed_beyond_the_capacity_lies_ahead),
+        cmocka_unit_test(what_becomes_a_permit_is_carried_like_anything_else),
         cmocka_unit_test(a_counter_holds_63_bits),
         cmocka_unit_test(an_attempt_ends_what_a_clock_that_jumped_left),
     };

@@ -188,6 +188,67 @@ static void gossip__a_limit_that_is_none_is_refused(void **state)
     assert_string_not_equal(fault.text, "");
 }
 
+/* In memory that held something else. */
+static void gossip__nothing_is_known_of_anybody_at_the_start(void **state)
+{
+    (void)state;
+    struct weir_gossip node;
+    struct weir_gossip_peer peers[3],
+        none[3] = { { .known_since_ns = 7 }, { .known_since_ns = 7 }, { .known_since_ns = 7 } };
+    memset(peers, 0xff, sizeof peers);
+    weir_gossip_init(&node, 3, 1, 5, peers, 7);
+    for (int j = 0; j < 3; j++) {
+        assert_int_equal(peers[j].known_since_ns, none[j].known_since_ns);
+        assert_true(peers[j].epoch == 0 && peers[j].acked == 0 && peers[j].have == 0 && !peers[j].news);
+        assert_false(peers[j].known || peers[j].synced || peers[j].met);
+    }
+}
+
+/* Of five places for peers three are taken: nobody writes to the others. */
+static void gossip__knows_of_as_many_nodes_as_there_are(void **state)
+{
+    (void)state;
+    static const struct weir_gossip_peer none;
+    static const struct weir_gossip_about nothing;
+    struct net *net = begin_of(3);
+    for (uint32_t i = 0; i < 3; i++)
+        net->node[i].say_ns = net->now_ns;
+    for (unsigned n = 0; n < 30; n++, net_pass(net, 100 * MS))
+        (void)net_ask(net, n % 3, n % 2, 1, n % 5 != 0);
+    net_start(net, 2);
+    net_pass(net, SECOND);
+    weir_gossip_met_later(&net->node[2].gossip, net->node[2].gossip.epoch + 1);
+    weir_gossip_forget(&net->node[0].gossip, net_key(net, 0, 0));
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = 3; j < NET_NODES; j++) {
+            assert_memory_equal(&net->node[i].peers[j], &none, sizeof none);
+            for (size_t k = 0; k < NET_KEYS; k++)
+                assert_memory_equal(&net->node[i].about[k][j], &nothing, sizeof nothing);
+        }
+}
+
+/* How long it takes until nothing counts of what was admitted. */
+static void gossip__a_limit_fills_in_its_time(void **state)
+{
+    (void)state;
+    static const struct {
+        struct weir_limit_spec spec;
+        uint64_t fill_ns;
+    } cases[] = {
+        { { .algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period_ns = SECOND, .burst = 25 }, 2500 * MS },
+        { { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = SECOND }, 2 * SECOND },
+        { { .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = 12 * SECOND }, 13 * SECOND + 1 },
+        { { .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = DAY, .calendar = WEIR_CALENDAR_DAY },
+          26 * HOUR + 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_gossip_limit limit;
+        assert_int_equal(weir_gossip_limit_init(&limit, 1, &cases[i].spec, 1, NULL), 0);
+        assert_int_equal(limit.fill_ns, cases[i].fill_ns);
+        assert_int_equal(limit.written_ns, cases[i].fill_ns);
+    }
+}
+
 /* What a message says that was overtaken is older than what is known. */
 static void gossip__an_overtaken_message_does_not_say_how_things_stand(void **state)
 {
@@ -344,6 +405,9 @@ int main(void)
         cmocka_unit_test(gossip_key__of_a_window_that_began_after_the_start_nothing_is_assumed),
         cmocka_unit_test(gossip_key__of_losses_those_of_the_last_fill_time_count),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
+        cmocka_unit_test(gossip__a_limit_fills_in_its_time),
+        cmocka_unit_test(gossip__knows_of_as_many_nodes_as_there_are),
+        cmocka_unit_test(gossip__nothing_is_known_of_anybody_at_the_start),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
         cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),
         cmocka_unit_test(gossip__a_key_becomes_hot_once),

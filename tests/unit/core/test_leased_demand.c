@@ -270,6 +270,20 @@ static void leased__who_was_granted_nothing_does_not_ask_again_unasked(void **st
     assert_false(step(WEIR_SHARE_TICK, 0, SECOND + 700 * MS).send);
 }
 
+/* A tenth of the hold is the margin, a nanosecond at least. */
+static void leased__is_not_held_to_the_last(void **state)
+{
+    (void)state;
+    static const uint64_t holds[][2] = { { 5, 4 }, { 19, 18 }, { 20, 18 }, { SECOND, SECOND - SECOND / 10 } };
+    for (size_t i = 0; i < sizeof holds / sizeof holds[0]; i++) {
+        weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+        step(WEIR_SHARE_RESERVE, 1, SECOND);
+        hear(key.seq, 1, holds[i][0], 1, SECOND + 1);
+        assert_int_equal(key.deadline_ns, SECOND + holds[i][1]);
+        assert_int_equal(key.renew_ns, SECOND + holds[i][1] / 3);
+    }
+}
+
 /* Who is refused is told when more may be had, and who is admitted when the next unit is back. */
 static void leased__tells_when_the_next_unit_is_to_be_had(void **state)
 {
@@ -329,6 +343,7 @@ int main(void)
         cmocka_unit_test(leased__only_the_ask_under_way_can_be_lost),
         cmocka_unit_test(leased__who_waited_for_what_was_lost_is_not_asked_for),
         cmocka_unit_test(leased__who_was_granted_nothing_does_not_ask_again_unasked),
+        cmocka_unit_test(leased__is_not_held_to_the_last),
         cmocka_unit_test(leased__tells_when_the_next_unit_is_to_be_had),
         cmocka_unit_test(leased__demand_is_counted_by_whole_intervals),
         cmocka_unit_test(leased__wakes_for_what_came_too_late),

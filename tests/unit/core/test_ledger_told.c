@@ -78,6 +78,62 @@ static void ledger__says_whether_a_clock_had_come_back(void **state)
     assert_false(weir_ledger_settle(&world.limit, &ledger, &event));
 }
 
+/* A log of which all lies at now admits nothing for a period, however much it is: a debt adds no entries. */
+static void ledger__of_a_log_that_a_clock_left_a_debt_is_no_more(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec log = { .algorithm = WEIR_SLIDING_LOG, .count = 20, .period_ns = SECOND };
+    uint64_t times[64];
+    const struct weir_event event = { .now_ns = 1000 * SECOND };
+    world_init(&world, 1, &log, false);
+    struct weir_ledger ledger = { .state = weir_state_fresh(&world.limit, event.now_ns + 360000 * SECOND), .debt = 5 };
+    ledger.state.log = (struct weir_log){ .times = times, .room = 64 };
+    assert_true(weir_ledger_settle(&world.limit, &ledger, &event));
+    assert_int_equal(ledger.state.log.used, 20);
+}
+
+/* By a number, never 0, that is the same for all nodes and all versions of weir. */
+static void ledger__names_the_window_that_is_open(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &aligned, true);
+    assert_int_equal(ask(1, 0, 0, 1).window, world_event(&world, 0).window.id + 1);
+    world_init(&world, 1, &first, false);
+    assert_int_equal(ask(1, 0, 0, 0).window, 0);
+    assert_int_equal(ask(2, 0, 0, 1).window, weir_ticks_at(world.now_ns + 5 * SECOND, world.limit.shift) + 1);
+    world_init(&world, 1, &bucket, false);
+    assert_int_equal(ask(1, 0, 0, 1).window, 0);
+}
+
+/* What lies behind the stints that there are is none of them, whatever it says. */
+static void ledger__has_no_more_stints_than_it_counts(void **state)
+{
+    (void)state;
+    static const struct weir_ledger_stint other = {
+        .stint = 9, .seq = 5, .spent = 3, .held = 4, .granted = 4, .until_ns = UINT64_MAX
+    };
+    world_init(&world, 1, &bucket, false);
+    ask(1, 0, 0, 2);
+    struct weir_ledger_stint *behind = &world.ledger.stints[world.ledger.stints_count];
+    for (uint64_t until_s = 0; until_s < 2; until_s++) {
+        *behind = other;
+        behind->until_ns = until_s ? UINT64_MAX : 1;
+        const struct weir_ledger_stint before = *behind;
+        const struct weir_share_ask of_it = { .stint = 9, .seq = 6, .spent = 5 };
+        assert_int_equal(weir_ledger_held(&world.ledger), 2);
+        assert_int_equal(weir_ledger_owed(&world.ledger, &of_it), 5);
+        assert_int_equal(peek(0).remaining, 18);
+        assert_int_equal(peek(20).retry_after_ns, SECOND);
+        assert_true(peek(20).reset_after_ns <= SECOND);
+        ask(2 + until_s, 0, 2, 0);
+        assert_memory_equal(behind, &before, sizeof before);
+    }
+    behind->until_ns = 1;
+    world.now_ns += 3 * SECOND; /* what is held is charged when its hold ends, whatever lies behind it */
+    assert_int_equal(peek(0).remaining, 20);
+    assert_int_equal(weir_ledger_held(&world.ledger), 0);
+}
+
 /* The wait is for what refills, if that is enough; for a hold to end, if not. */
 static void ledger__waits_for_the_refill_or_for_a_hold_to_end(void **state)
 {
@@ -281,6 +337,9 @@ int main(void)
         cmocka_unit_test(ledger__who_is_admitted_beside_what_is_held_does_not_wait),
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
         cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
+        cmocka_unit_test(ledger__of_a_log_that_a_clock_left_a_debt_is_no_more),
+        cmocka_unit_test(ledger__names_the_window_that_is_open),
+        cmocka_unit_test(ledger__has_no_more_stints_than_it_counts),
         cmocka_unit_test(ledger__waits_for_the_refill_or_for_a_hold_to_end),
         cmocka_unit_test(ledger__of_what_is_held_a_unit_counts),
         cmocka_unit_test(ledger__tells_a_delay_beside_what_is_held),

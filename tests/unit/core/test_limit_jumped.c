@@ -79,10 +79,28 @@ static void what_is_ahead_is_answered_for_as_if_it_were_settled(void **state)
     }
 }
 
+/* What lies in it goes: only what is added needs room. */
+static void a_log_that_is_ahead_needs_no_room_for_what_is_in_it(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_SLIDING_LOG, .count = 20, .period_ns = SECOND };
+    struct key key;
+    use_ahead(&key, &spec);
+    struct weir_event event = event_at(T0 + HOUR, 15);
+    struct weir_verdict verdict;
+    assert_true(weir_limit_judge(&key.limit, &key.state, &event, &verdict));
+    weir_limit_charge(&key.limit, &key.state, &event, &verdict);
+    assert_int_equal(weir_limit_room(&key.limit, &key.state, &event, 4), 32); /* 16 and 4 */
+    event = event_at(T0, 0);
+    assert_int_equal(weir_limit_room(&key.limit, &key.state, &event, 4), 8);
+    assert_int_equal(weir_limit_room(&key.limit, &key.state, &event, 9), 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_ahead_is_answered_for_as_if_it_were_settled),
+        cmocka_unit_test(a_log_that_is_ahead_needs_no_room_for_what_is_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,9 @@ static void a_given_revision_alone_is_wanted_if_it_is_later(void **state)
     const struct weir_revision other = {
         .number = NOW_S + 1, .given = 5, .checksum = 8, .superseded = { 9 }, .superseded_count = 1
     };
+    struct weir_revised alone = a;
+    assert_true(weir_revised_settle(&alone, NOW_S));
+    assert_true(alone.newest.checksum == 7 && alone.newest.given == 5 && alone.newest.superseded_count == 0);
     assert_true(weir_revised_hear(&a, &other));
     assert_true(weir_revised_settle(&a, NOW_S));
     assert_int_equal(a.newest.checksum, 7);

@@ -173,6 +173,19 @@ static void passing_numbers_loses_no_reload(void **state)
     assert_true(lost[1] <= lost[0]);
 }
 
+/* Of numbers that are too high to be passed the highest is told, once; what is no higher than the newest is no news. */
+static void a_number_beyond_the_clock_is_told_once(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = joined(&engine, 7);
+    a.newest.number = WEIR_REVISION_CLOCK_MAX + 5;
+    for (uint64_t more = 4; more <= 7; more++)
+        for (int again = 0; again < 2; again++)
+            assert_int_equal(weir_revised_met(&a, WEIR_REVISION_CLOCK_MAX + more), more > 5 && !again);
+    assert_false(weir_revised_met(&a, WEIR_REVISION_CLOCK_MAX + 6));
+}
+
 /* What keys say is not signed: whoever may write at the engine must not use up the numbers. */
 static void numbers_are_left_whatever_keys_say(void **state)
 {
@@ -199,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_reload_that_is_told_too_late_is_the_newest_all_the_same),
         cmocka_unit_test(what_was_written_over_by_who_passed_its_number_is_told_again),
         cmocka_unit_test(passing_numbers_loses_no_reload),
+        cmocka_unit_test(a_number_beyond_the_clock_is_told_once),
         cmocka_unit_test(numbers_are_left_whatever_keys_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

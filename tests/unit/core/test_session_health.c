@@ -149,6 +149,36 @@ static void health__of_one_that_stands_still(void **state)
     expect(B, WEIR_HEALTH_USABLE);
 }
 
+/* A primary does not stand still: it was left behind by another. */
+static void health__a_primary_that_was_left_does_not_stand(void **state)
+{
+    (void)state;
+    hear(A, primary(1, 104));
+    hear(B, primary(2, 160));
+    now_ns += 2 * FREEZE;
+    hear(C, standby(2, 120));
+    now_ns += 2 * FREEZE;
+    hear(A, primary(1, 104));
+    hear(C, standby(2, 120));
+    assert_false(weir_health_stands(&health, &servers[A]));
+    assert_true(weir_health_stands(&health, &servers[C]));
+    weir_health_miss(&servers[C]);
+    assert_false(weir_health_stands(&health, &servers[C]));
+}
+
+/* One that could not tell its timeline for a while is where it was, though its primary is gone by then. */
+static void a_standby_that_was_timeless__is_on_its_branch_again(void **state)
+{
+    (void)state;
+    hear(B, primary(2, 160));
+    hear(A, standby(2, 160));
+    hear(A, standby(0, 160));
+    expect(A, WEIR_HEALTH_TIMELESS);
+    weir_health_miss(&servers[B]);
+    hear(A, standby(2, 160));
+    assert_int_equal(servers[A].last.shown.branch, weir_branch_of(SYSTEM, 2, 2));
+}
+
 static void a_connection__tells_of_runs_that_are_known(void **state)
 {
     (void)state;
@@ -353,6 +383,8 @@ int main(void)
         cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
         cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
+        cmocka_unit_test_setup(health__a_primary_that_was_left_does_not_stand, begin),
+        cmocka_unit_test_setup(a_standby_that_was_timeless__is_on_its_branch_again, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
         cmocka_unit_test(a_promoted_standbys_past__says_which_branch_it_left),
         cmocka_unit_test(health__who_is_removed_is_gone_and_nobody_else),

@@ -213,6 +213,7 @@ static void place__that_was_not_flushed_needs_its_run(void **state)
     weir_known_run(&known, 9, 2, 0, 20, 0);
     expect(103, &(struct weir_place)IN_RUN(2, 112, 9), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
     expect(104, &(struct weir_place)IN_RUN(2, 112, 20), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_BEHIND);
+    expect(105, &(struct weir_place)IN_RUN(1, 88, 20), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
     expect(101, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 80), NULL, WEIR_PLACE_BEHIND);
     expect(102, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 88), NULL, WEIR_PLACE_UNPROVEN);
 }

@@ -38,11 +38,46 @@ static void waiting__a_list_that_is_cut_is_seen(void **state)
     assert_string_equal(weir_waiting_fault(&queue), "the list of those who wait is broken");
 }
 
+enum fault { NOBODY, BACK_LINK, PHASE, TOO_MANY, TOO_FEW, NOT_LAST, NEW, IDLE, ONE_ASKED, FAULTS };
+
+/* Three wait, of whom the last has just come; then one thing is wrong. */
+static void waiting__each_fault_is_seen(void **state)
+{
+    (void)state;
+    static const char *const broken = "the list of those who wait is broken";
+    static const char *const lost = "of those who wait, some are forgotten";
+    for (enum fault wrong = NOBODY; wrong < FAULTS; wrong++) {
+        struct weir_waiting queue = { 0 };
+        struct weir_waiter three[3] = { 0 };
+        for (int i = 0; i < 3; i++)
+            (void)weir_waiting_join(&queue, &three[i], NULL, 0);
+        for (int i = 0; i < 2; i++)
+            weir_waiting_begin(&queue, &three[i]);
+        if (wrong == BACK_LINK)
+            three[2].previous = &three[0];
+        if (wrong == PHASE)
+            three[1].phase = WEIR_WAITER_PUT_OFF;
+        queue.count = wrong == TOO_MANY ? 2 : wrong == TOO_FEW ? 4 : 3;
+        if (wrong == NOT_LAST)
+            queue.last = &three[1];
+        queue.new_count += wrong == NEW;
+        queue.told = wrong >= IDLE;
+        if (wrong == ONE_ASKED)
+            queue.asked = &three[0];
+        const char *fault = weir_waiting_fault(&queue);
+        if (wrong == NOBODY || wrong == ONE_ASKED)
+            assert_null(fault);
+        else
+            assert_string_equal(fault, wrong == NEW || wrong == IDLE ? lost : broken);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiter__moves_only_as_the_list_says),
         cmocka_unit_test(waiting__a_list_that_is_cut_is_seen),
+        cmocka_unit_test(waiting__each_fault_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

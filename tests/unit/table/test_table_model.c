@@ -345,9 +345,38 @@ static void only_one_grows_it(void **state)
     weir_table_deinit(table);
 }
 
+static void forget_nothing(void *context, uint32_t limit, uint64_t a, uint64_t b, bool evicted)
+{
+    (void)context, (void)limit, (void)a, (void)b, (void)evicted;
+}
+
+/* Of empty places it takes the one beside another's, and leaves pairs to wide ones. */
+static void a_narrow_newcomer_fits_in_snugly(void **state)
+{
+    (void)state;
+    struct weir_table table;
+    struct weir_held held[3], last;
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_init(&table, 64 << 10, SKEW, NOW, forget_nothing, NULL), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(weir_table_hold(&table, (i + 1) << 40, 1, WEIR_ABSENT_INSERT, NOW, &held[i], &wait_ns),
+                         WEIR_HOLD_OK);
+        assert_ptr_equal(held[i].slot, &table.lines[0].slot[i]);
+    }
+    weir_table_drop(&table, &held[0]);
+    weir_table_drop(&table, &held[1]);
+    assert_int_equal(weir_table_hold(&table, UINT64_C(9) << 40, 1, WEIR_ABSENT_INSERT, NOW, &last, &wait_ns),
+                     WEIR_HOLD_OK);
+    assert_ptr_equal(last.slot, &table.lines[0].slot[3]);
+    weir_table_drop(&table, &last);
+    weir_table_drop(&table, &held[2]);
+    weir_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_narrow_newcomer_fits_in_snugly),
         cmocka_unit_test(whoever_goes_was_dead_or_the_cheapest_and_all_others_are_found_as_they_were),
         cmocka_unit_test(only_one_grows_it),
     };

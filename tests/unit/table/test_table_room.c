@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One line of the table, one step: what files of table/ promise each other (internal.h), each asked by itself. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -200,6 +202,13 @@ static void a_reading_ends_with_the_line_that_filled_it(void **state)
         assert_int_equal(shown.count, 2 * cursor);
         weir_table_read_end(&table, &cursor);
     }
+    struct shown shown = { 0 };
+    uint64_t cursor = 0;
+    while (weir_table_read(&table, &cursor, 100, show_until_full, &shown)) {
+    }
+    assert_int_equal(shown.count, 4);
+    assert_int_equal(cursor, 0); /* it has ended, and the next begins */
+    assert_int_equal(table.read_to, 0);
 }
 
 /* ---- what changes while a step is under way ---- */
@@ -295,6 +304,164 @@ static void a_walk_shows_an_entry_as_it_is(void **state)
     assert_int_equal(told, 1);
 }
 
+/* ---- who goes through all waits for who holds ---- */
+
+enum pass { READ, WALK, REBASE, PASSES };
+
+static bool begun;      /* atomic: the pass is at the first entry, and comes to the second next */
+static uint64_t met_at; /* what the second showed */
+
+static void meet(struct weir_pair pair)
+{
+    if (__atomic_exchange_n(&begun, true, __ATOMIC_RELEASE))
+        met_at = weir_pair_fresh_at(pair);
+}
+
+static void meet_dead(void)
+{
+    meet(WEIR_PAIR_EMPTY);
+}
+
+static bool read_both(void *context, uint64_t hash, const struct weir_held *seen)
+{
+    (void)context, (void)hash;
+    meet(seen->pair);
+    return true;
+}
+
+static bool want_all(void *context, uint32_t limit)
+{
+    (void)context, (void)limit;
+    return true;
+}
+
+static void walk_both(void *context, struct weir_held *held)
+{
+    (void)context;
+    meet(held->pair);
+    weir_table_release(held, weir_pair_limit(held->pair), weir_pair_fresh_at(held->pair));
+}
+
+static void *pass(void *which)
+{
+    uint64_t cursor = 0;
+    switch (*(const enum pass *)which) {
+    case READ:
+        while (weir_table_read(&table, &cursor, SIZE_MAX, read_both, NULL)) {
+        }
+        break;
+    case WALK:
+        (void)weir_table_walk(&table, &cursor, SIZE_MAX, NOW, want_all, walk_both, NULL);
+        break;
+    default:
+        weir_table_rebase(&table, NOW + 3 * SECOND);
+    }
+    return NULL;
+}
+
+/* The first of two in a line is wide and, for a rebase, dead; the second is held, and charged before it is let go. */
+static void what_is_held_is_waited_for(void **state)
+{
+    static const struct timespec a_while = { .tv_nsec = 20000000 };
+    for (enum pass which = READ; which < PASSES; which++) {
+        struct weir_held first, second;
+        uint64_t wait_ns;
+        pthread_t thread;
+        if (which > READ) {
+            end(state);
+            begin(state);
+        }
+        begun = false;
+        met_at = 0;
+        weir_table_set_kind(&table, NARROW + 1, (struct weir_kind){ .wide = true, .notified = true }, 10);
+        assert_int_equal(weir_table_hold(&table, 1, NARROW + 1, WEIR_ABSENT_INSERT, NOW, &first, &wait_ns),
+                         WEIR_HOLD_OK);
+        weir_table_release(&first, NARROW + 1, NOW + (which == REBASE ? 0 : SECOND));
+        hold(UINT64_C(1) << 40, &second);
+        weir_table_release(&second, NARROW, NOW + 5 * SECOND);
+        assert_int_equal(weir_table_hold(&table, UINT64_C(1) << 40, NARROW, WEIR_ABSENT_LEAVE, NOW, &second, &wait_ns),
+                         WEIR_HOLD_OK);
+        assert_true(second.slot > first.slot);
+        on_forgotten = meet_dead;
+        assert_int_equal(pthread_create(&thread, NULL, pass, &which), 0);
+        while (!__atomic_load_n(&begun, __ATOMIC_ACQUIRE))
+            sched_yield();
+        (void)nanosleep(&a_while, NULL); /* time to go wrong */
+        assert_true(weir_pair_locked(weir_slot_load(second.slot)));
+        weir_table_release(&second, NARROW, NOW + 9 * SECOND);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (which == REBASE)
+            met_at = weir_pair_fresh_at(weir_slot_load(second.slot));
+        assert_int_equal(met_at, NOW + 9 * SECOND);
+        on_forgotten = NULL;
+    }
+}
+
+/* Of a line that is split who is dead goes, and stays behind no more than the others. */
+static void a_split_forgets_who_is_dead(void **state)
+{
+    (void)state;
+    const uint64_t before = UINT64_C(1) << 10;
+    struct weir_held held;
+    struct weir_pair pair;
+    weir_table_deinit(&table);
+    assert_int_equal(weir_table_init(&table, (before + 8) * sizeof(struct weir_line), SECOND, NOW, forgotten, NULL), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        hold(before << 4 | (i + 1) << 40, &held);
+        weir_table_release(&held, NARROW, i == 1 ? NOW - 2 * SECOND : NOW);
+    }
+    assert_int_equal(weir_table_grow(&table, 1, NOW), 1);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_ptr_equal(weir_table_find(&table, before << 4 | (i + 1) << 40, &pair),
+                         i == 1 ? NULL : &table.lines[before].slot[i]);
+    assert_int_equal(table.entries, 2);
+    assert_int_equal(table.forgotten_ns, NOW);
+}
+
+static uint64_t shown_hashes[16];
+
+static bool note_hash(void *context, uint64_t hash, const struct weir_held *seen)
+{
+    (void)seen;
+    shown_hashes[(*(unsigned *)context)++] = hash;
+    return true;
+}
+
+/* A newcomer needs the place of one whose other home the reading has passed: that one is shown all the same. */
+static void who_moves_past_a_reading_is_shown(void **state)
+{
+    (void)state;
+    enum { A = 1000, RESIDENTS = 8 };
+    const uint64_t newcomer = (uint64_t)A << 4 | UINT64_C(77) << 40;
+    uint64_t cursor = 0, lines[2] = { A, weir_table_home(&table, newcomer, true, table.count) };
+    uint64_t residents[RESIDENTS];
+    unsigned shown = 0, count = 0;
+    struct weir_held held;
+    assert_true(lines[1] != A);
+    for (uint64_t k = 100; count < RESIDENTS; k++) {
+        const uint64_t hash = lines[count / 4] << 4 | k << 40;
+        if (weir_table_home(&table, hash, true, table.count) >= 500)
+            continue;
+        hold(hash, &held);
+        weir_table_release(&held, NARROW, NOW + SECOND);
+        residents[count++] = hash;
+    }
+    while (cursor < 500 || (lines[1] < A && cursor <= lines[1]))
+        assert_true(weir_table_read(&table, &cursor, 1, note_hash, &shown));
+    assert_true(cursor <= A);
+    hold(newcomer, &held);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_int_equal(table.passed_head, 1);
+    while (weir_table_read(&table, &cursor, 1, note_hash, &shown)) {
+    }
+    for (unsigned i = 0; i < RESIDENTS; i++) {
+        bool found = false;
+        for (unsigned k = 0; k < shown; k++)
+            found |= shown_hashes[k] == residents[i];
+        assert_true(found);
+    }
+}
+
 /* More addresses than there are. */
 static void a_table_that_cannot_be_had_is_none(void **state)
 {
@@ -317,6 +484,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_held_meanwhile_stays, begin, end),
         cmocka_unit_test_setup_teardown(a_rebase_is_alone, begin, end),
         cmocka_unit_test_setup_teardown(a_walk_shows_an_entry_as_it_is, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_held_is_waited_for, begin, end),
+        cmocka_unit_test_setup_teardown(a_split_forgets_who_is_dead, begin, end),
+        cmocka_unit_test_setup_teardown(who_moves_past_a_reading_is_shown, begin, end),
         cmocka_unit_test(a_table_that_cannot_be_had_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
