@@ -182,8 +182,8 @@ static void who_finds_the_background_busy_comes_again(void **state)
     fixture_destroy(&f);
 }
 
-/* Entries that become wide where no place for that is left: they stay while they may, then they go, and nobody waits for
- * them for ever. */
+/* Entries that become wide where no place for that is left: they stay while they may, then they go, and nobody waits
+ * for them for ever. */
 static void who_finds_no_wider_place_goes_in_the_end(void **state)
 {
     (void)state;

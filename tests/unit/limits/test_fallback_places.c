@@ -88,8 +88,8 @@ static void a_look_does_not_change_when_a_key_was_charged(void **state)
     weir_fallback_destroy(fallback);
 }
 
-/* Who gives back by the newest definition has brought the key to it: a loop that has not heard of that does not carry it
- * back. */
+/* Who gives back by the newest definition has brought the key to it: a loop that has not heard of that does not carry
+ * it back. */
 static void a_refund_brings_a_key_to_the_newest_definition(void **state)
 {
     (void)state;

@@ -51,8 +51,8 @@ static void what_was_told_is_that_number_alone(void **state)
     weir_revisions_destroy(theirs);
 }
 
-/* Who is alone has told all there are, and who hears its own again, or wrote it, has told somebody: who reloads later is
- * followed. */
+/* Who is alone has told all there are, and who hears its own again, or wrote it, has told somebody: who reloads later
+ * is followed. */
 static void who_has_told_follows_who_reloads_later(void **state)
 {
     (void)state;
