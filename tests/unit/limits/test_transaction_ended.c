@@ -10,6 +10,7 @@ static void note_trips(struct weir_transaction *transaction, void *context)
     weir_transaction_end(transaction);
 }
 
+/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for another. */
 static void test_a_share_is_charged_by_who_is_let_through(void **state)
 {
     (void)state;
@@ -39,6 +40,7 @@ static void test_a_share_is_charged_by_who_is_let_through(void **state)
     world_deinit(w);
 }
 
+/* Without memory for a timer nobody waits for a host: on_failure answers at once. */
 static void test_who_cannot_wait_is_answered_at_once(void **state)
 {
     (void)state;
@@ -88,6 +90,7 @@ static void test_a_permit_of_a_request_that_another_limit_refuses_is_given_back(
     world_deinit(w);
 }
 
+/* A share that cannot be: nothing is let through by it, and the whole limit says how long to wait. */
 static void test_a_share_that_cannot_be_refuses(void **state)
 {
     (void)state;
@@ -104,6 +107,7 @@ static void test_a_share_that_cannot_be_refuses(void **state)
     world_deinit(w);
 }
 
+/* An id of before the last reload but one: it is told, and nothing is charged anywhere. */
 static void test_an_error_of_this_processs_limiter_is_told(void **state)
 {
     (void)state;
@@ -127,6 +131,7 @@ static void test_an_error_of_this_processs_limiter_is_told(void **state)
     world_deinit(w);
 }
 
+/* To the engine, that it has waited for: for the metrics. */
 static void test_round_trips_are_counted(void **state)
 {
     (void)state;
@@ -158,6 +163,7 @@ static void test_round_trips_are_counted(void **state)
     }
 }
 
+/* A reload may have brought a limit that needs what this node has not: on_failure answers. */
 static void test_without_a_host_on_failure_answers(void **state)
 {
     (void)state;
@@ -184,6 +190,7 @@ static void test_without_a_host_on_failure_answers(void **state)
         }
 }
 
+/* What a commit of another limit's spoils is gone where it was committed already, and is told as gone. */
 static void test_what_was_committed_before_a_commit_that_came_too_late_is_told_as_gone(void **state)
 {
     (void)state;

@@ -244,13 +244,6 @@ static void test_what_is_only_looked_at_has_refused_nobody(void **state)
     world_deinit(w);
 }
 
-/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for another. */
-/* Without memory for a timer nobody waits for a host: on_failure answers at once. */
-/* A share that cannot be: nothing is let through by it, and the whole limit says how long to wait. */
-/* An id of before the last reload but one: it is told, and nothing is charged anywhere. */
-/* To the engine, that it has waited for: for the metrics. */
-/* A reload may have brought a limit that needs what this node has not: on_failure answers. */
-/* What a commit of another limit's spoils is gone where it was committed already, and is told as gone. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
