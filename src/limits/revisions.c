@@ -191,8 +191,7 @@ static struct entry *entry_make(struct weir_revisions *revisions, const uint64_t
                                 size_t *count)
 {
     struct entry *entry = find(revisions, id);
-    if (entry && entry->kept)
-        return entry; /* a name twice: the last one counts */
+    weir_assert(!entry || !entry->kept); /* each name once */
     if (!entry)
         entry = calloc(1, sizeof(*entry));
     if (!entry)

@@ -116,7 +116,7 @@ static void a_part_of_something_else_is_left_out(void **state)
 {
     (void)state;
     static char text[2600];
-    enum { ID, ID_HIGH, NUMBER, SIZE, BY, OFFSET, LONGER, TOO_LARGE, KINDS };
+    enum { ID, ID_HIGH, NUMBER, SIZE, BY, OFFSET, LONGER, TOO_LARGE, BEGINS, KINDS };
     memset(text, 'x', sizeof text - 1);
     for (int kind = 0; kind < KINDS; kind++) {
         struct net net;
@@ -134,7 +134,7 @@ static void a_part_of_something_else_is_left_out(void **state)
         for (size_t i = 0; i < 3; i++)
             parts[i] = part_of(brief.id, number, bytes + i * CHUNK, size, i * CHUNK, i < 2 ? CHUNK : size - 2 * CHUNK);
         const size_t begins = kind == TOO_LARGE ? 0 : 1, ends = kind == LONGER ? 2 : 1;
-        other = parts[kind == TOO_LARGE ? 0 : ends];
+        other = parts[kind == TOO_LARGE || kind == BEGINS ? 0 : ends];
         switch (kind) {
         case ID:
         case ID_HIGH:
@@ -147,6 +147,7 @@ static void a_part_of_something_else_is_left_out(void **state)
             other.bytes[HEAD + 27] ^= 1;
             break;
         case BY:
+        case BEGINS:
             other.bytes[FROM] = 2;
             break;
         case OFFSET:

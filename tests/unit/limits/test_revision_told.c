@@ -261,6 +261,24 @@ static void a_definition_of_other_sizes_is_corrupt(void **state)
     weir_revisions_destroy(mine);
 }
 
+/* Nodes of every version find a definition under its name's id, and tell it by its checksum. */
+static void a_name_has_the_id_that_it_always_had(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+    assert_true(id[0] == UINT64_C(0xad08ea8b7ebbd5e9) && id[1] == UINT64_C(0x8d0d68e2d62c1603));
+    assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+    uint64_t checksum = 0;
+    for (size_t i = 20; i < 28; i++)
+        checksum = checksum << 8 | bytes[i];
+    assert_true(checksum == UINT64_C(0x39f334eca569a444));
+    free(bytes);
+    weir_revisions_destroy(revisions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +288,7 @@ int main(void)
         cmocka_unit_test(a_definition_that_is_too_long_is_nobody_elses),
         cmocka_unit_test(a_head_that_is_not_ours_is_corrupt),
         cmocka_unit_test(a_definition_of_other_sizes_is_corrupt),
+        cmocka_unit_test(a_name_has_the_id_that_it_always_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

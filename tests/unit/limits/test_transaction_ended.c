@@ -35,7 +35,10 @@ static void test_a_share_is_charged_by_who_is_let_through(void **state)
     const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1);
     assert_true(told.admitted && told.fell_back);
     assert_int_equal(told.verdict.remaining, 0);
-    assert_false(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).admitted);
+    const struct told refused = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1);
+    assert_false(refused.admitted);
+    assert_int_equal(refused.verdict.retry_after_ns, WEIR_TRANSACTION_RETRY_NS); /* the engine may be back by then */
+    assert_int_equal(refused.verdict.next_after_ns, WEIR_TRANSACTION_RETRY_NS);
     assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 0).admitted);
     world_deinit(w);
 }
@@ -84,6 +87,7 @@ static void test_a_permit_of_a_request_that_another_limit_refuses_is_given_back(
     world_run(w, SECOND);
     assert_true(told.error == 0 && !told.admitted);
     assert_int_equal(told.verdict.remaining, 9);
+    assert_int_equal(told.verdict.retry_after_ns, 0);
     assert_int_equal(weir_limiter_limit_stats(w->limiter, ids[0], &stats), 0);
     assert_int_equal(stats.permits_out, 1);
     assert_int_equal(stats.permits_released, 2);
@@ -125,7 +129,7 @@ static void test_an_error_of_this_processs_limiter_is_told(void **state)
     add(w, transaction, EXACT, 0, 1);
     assert_null(run(w, transaction));
     assert_int_equal(transaction->error, WEIR_ESTALE);
-    assert_true(transaction->refused);
+    assert_true(transaction->refused && !transaction->parts[1].answered);
     assert_int_equal(w->remote.asks, 0);
     assert_int_equal(world_used(w, GOSSIPED, 0), 0);
     world_deinit(w);
@@ -216,6 +220,116 @@ static void test_what_was_committed_before_a_commit_that_came_too_late_is_told_a
     world_deinit(w);
 }
 
+/* While what is left is looked at, what was set aside is there for others. */
+static void test_a_refusal_gives_back_at_once_what_was_set_aside(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 10).admitted);
+    struct told told = { .error = -1 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    for (size_t key = 0; key < KEYS; key++)
+        add(w, transaction, GOSSIPED, key, 10);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    for (size_t key = 0; key < KEYS; key++) {
+        transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+        add(w, transaction, GOSSIPED, key, 10);
+        assert_null(run(w, transaction));
+        assert_true(transaction->parts[0].verdict.admitted);
+    }
+    world_run(w, SECOND);
+    assert_true(told.error == 0 && !told.admitted);
+    world_deinit(w);
+}
+
+/* What is given back to an engine that does not answer is lost, and nobody waits for it any longer. */
+static void test_a_refund_that_the_engine_did_not_hear_ends(void **state)
+{
+    (void)state;
+    for (size_t limit = EXACT; limit <= BATCHED; limit++)
+        for (int lost = 0; lost < 2; lost++) {
+            struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+            assert_true(ask(w, WEIR_TRANSACTION_DECIDE, limit, 2).admitted);
+            w->remote.down = !lost;
+            w->remote.lost = lost ? 1000 : 0;
+            const struct told told = ask(w, WEIR_TRANSACTION_REFUND, limit, 1);
+            assert_int_equal(told.error, 0);
+            assert_false(told.fell_back || told.unknown);
+            w->remote.down = false;
+            w->remote.lost = 0;
+            world_deinit(w);
+        }
+}
+
+/* By how many reloads were heard of when they began: the limits of a set live as long. */
+static void test_those_under_way_are_counted_by_their_reload(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    struct told told[4];
+    for (size_t i = 0; i < 4; i++) {
+        w->of.reloads = i;
+        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+        add(w, transaction, EXACT, 0, 1);
+        weir_transaction_then(run(w, transaction), on_done, &told[i]);
+        assert_int_equal(w->of.under_way, i + 1);
+        assert_int_equal(w->of.under_way_of[0], i / 2 + 1);
+        assert_int_equal(w->of.under_way_of[1], (i + 1) / 2);
+    }
+    world_run(w, SECOND);
+    assert_int_equal(w->of.under_way + w->of.under_way_of[0] + w->of.under_way_of[1], 0);
+    assert_int_equal(w->ended, 4);
+    world_deinit(w);
+}
+
+/* What is gossiped asks no engine: how long it may take for that is no matter. */
+static void test_a_gossiped_limit_has_no_deadline(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    struct told told = { .error = -1 };
+    w->limits[GOSSIPED].deadline_ns = 1;
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, GOSSIPED, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    world_run(w, SECOND);
+    assert_true(told.admitted && !told.fell_back);
+    world_deinit(w);
+}
+
+/* What a host has set aside is the host's: a key's share of an outage is another matter. */
+static void test_what_a_host_takes_back_is_no_shares(void **state)
+{
+    (void)state;
+    for (int refuses = 0; refuses < 2; refuses++) {
+        struct world *w = world(WEIR_ON_FAILURE_LOCAL);
+        const struct weir_remote_key key = world_key(LEASED, 0);
+        struct weir_verdict verdict;
+        w->remote.down = true;
+        assert_true(ask(w, WEIR_TRANSACTION_DECIDE, LEASED, 1).fell_back);
+        w->remote.down = false;
+        world_run(w, 100 * MS);
+        assert_false(ask(w, WEIR_TRANSACTION_DECIDE, LEASED, 1).fell_back);
+        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
+        struct told told = { .error = -1 };
+        add(w, transaction, LEASED, 0, 1);
+        add(w, transaction, GOSSIPED, 0, refuses ? 11 : 1);
+        pending = run(w, transaction);
+        if (pending) {
+            weir_transaction_then(pending, on_done, &told);
+            world_run(w, 100 * MS);
+        }
+        assert_int_equal(weir_fallback_decide(w->of.fallback, LEASED, &w->limits[LEASED].share, 0, &key, 1, true,
+                                              w->remote.now_ns, &verdict),
+                         0);
+        assert_false(verdict.admitted);
+        world_deinit(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +341,11 @@ int main(void)
         cmocka_unit_test(test_a_share_is_charged_by_who_is_let_through),
         cmocka_unit_test(test_round_trips_are_counted),
         cmocka_unit_test(test_what_was_committed_before_a_commit_that_came_too_late_is_told_as_gone),
+        cmocka_unit_test(test_a_refusal_gives_back_at_once_what_was_set_aside),
+        cmocka_unit_test(test_a_refund_that_the_engine_did_not_hear_ends),
+        cmocka_unit_test(test_those_under_way_are_counted_by_their_reload),
+        cmocka_unit_test(test_a_gossiped_limit_has_no_deadline),
+        cmocka_unit_test(test_what_a_host_takes_back_is_no_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
