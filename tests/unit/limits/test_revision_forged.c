@@ -73,6 +73,8 @@ static void signed_comes(struct net *net, struct datagram *datagram)
     const struct weir_time time = now_of(net);
     assert_true(weir_gossip_mac(secret, datagram->bytes, datagram->size, datagram->bytes + datagram->size));
     assert_true(weir_revision_talk_heard(net->talks[1], datagram->bytes, datagram->size + WEIR_GOSSIP_MAC_SIZE, &time));
+    if (datagram->bytes[KIND] == PART && datagram->size >= HEAD + PART_HEAD + CHUNK)
+        assert_int_equal(net->count, 0); /* of so few parts none is asked for */
     net->count = 0;
 }
 
@@ -178,6 +180,41 @@ static void a_part_of_something_else_is_left_out(void **state)
     }
 }
 
+/* One after the other, each of three parts, a turn of its own in between. */
+static void long_definitions_come_one_after_the_other(void **state)
+{
+    (void)state;
+    static char text[2600];
+    struct net net;
+    struct weir_revision_brief brief;
+    memset(text, 'x', sizeof text - 1);
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    for (int turn = 0; turn < 3; turn++) {
+        uint64_t number;
+        uint8_t *bytes;
+        size_t size;
+        net.now_ns += WEIR_NS_PER_SECOND;
+        text[0] = (char)('a' + turn);
+        own(&net, 0, text, sizeof text - 1);
+        assert_true(weir_revisions_brief(net.revisions[0], 0, &brief));
+        assert_int_equal(weir_revisions_bytes(net.revisions[0], brief.id, &bytes, &size, &number), 0);
+        for (size_t i = 0; i < 3; i++) {
+            struct datagram part = part_of(brief.id, number, bytes + i * CHUNK, size, i * CHUNK,
+                                           i < 2 ? CHUNK : size - 2 * CHUNK);
+            signed_comes(&net, &part);
+            net.now_ns += WEIR_REVISION_TALK_NS;
+            const struct weir_time time = now_of(&net);
+            (void)weir_revision_talk_turn(net.talks[1], &time);
+            assert_int_equal(net.count, NODES - 1 + (i < 2)); /* it says what it knows, and asks for the rest */
+            net.count = 0;
+        }
+        decides_by(&net, 1, "old", text);
+        free(bytes);
+    }
+    net_stop(&net);
+}
+
 int main(void)
 {
 #ifdef __GLIBC__
@@ -188,6 +225,7 @@ int main(void)
         cmocka_unit_test(who_has_nothing_to_tell_answers_nothing),
         cmocka_unit_test(a_head_that_is_not_for_us_changes_nothing),
         cmocka_unit_test(a_part_of_something_else_is_left_out),
+        cmocka_unit_test(long_definitions_come_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

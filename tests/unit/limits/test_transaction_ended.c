@@ -4,6 +4,12 @@
  * good, too late, or refused by another limit. */
 #include "transaction_told.h"
 
+static void note_refunded(struct weir_transaction *transaction, void *context)
+{
+    *(uint64_t *)context = transaction->parts[1].refunded;
+    weir_transaction_end(transaction);
+}
+
 static void note_trips(struct weir_transaction *transaction, void *context)
 {
     *(uint32_t *)context = transaction->round_trips;
@@ -254,8 +260,10 @@ static void test_a_refund_that_the_engine_did_not_hear_ends(void **state)
             assert_true(ask(w, WEIR_TRANSACTION_DECIDE, limit, 2).admitted);
             w->remote.down = !lost;
             w->remote.lost = lost ? 1000 : 0;
+            const size_t settled = w->settled;
             const struct told told = ask(w, WEIR_TRANSACTION_REFUND, limit, 1);
             assert_int_equal(told.error, 0);
+            assert_int_equal(w->settled, settled); /* nothing was decided */
             assert_false(told.fell_back || told.unknown);
             w->remote.down = false;
             w->remote.lost = 0;
@@ -330,6 +338,65 @@ static void test_what_a_host_takes_back_is_no_shares(void **state)
     }
 }
 
+/* Of each limit, as much as was used. */
+static void test_what_was_refunded_is_told(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    uint64_t refunded = 0;
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 2).admitted);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 2).admitted);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_REFUND), *pending;
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 5);
+    pending = run(w, transaction);
+    assert_int_equal(pending->parts[0].refunded, 1);
+    weir_transaction_then(pending, note_refunded, &refunded);
+    world_run(w, SECOND);
+    assert_int_equal(refunded, 2);
+    assert_int_equal(world_used(w, HERE, 0), 1);
+    assert_int_equal(world_used(w, EXACT, 0), 0);
+    world_deinit(w);
+}
+
+/* By another limit's: what it took is there again, and is shown so. */
+static void test_a_share_that_another_refuses_is_given_back(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_LOCAL);
+    struct told told = { .error = -1 };
+    w->remote.down = true;
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, SECOND_EXACT, 1).admitted);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
+    add(w, transaction, EXACT, 0, 1);
+    add(w, transaction, SECOND_EXACT, 0, 1);
+    pending = run(w, transaction);
+    if (pending) {
+        weir_transaction_then(pending, on_done, &told);
+        world_run(w, SECOND);
+    } else {
+        note(&told, transaction);
+    }
+    assert_true(!told.admitted && told.verdict.admitted && told.fell_back);
+    assert_int_equal(told.verdict.remaining, 1);
+    assert_int_equal(told.verdict.capacity, 1);
+    assert_int_equal(told.verdict.retry_after_ns, 0);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).admitted);
+    world_deinit(w);
+}
+
+/* What was gossiped has been spent, and comes back with time, as nothing does that is only set aside. */
+static void test_what_is_gossiped_comes_back_with_time(void **state)
+{
+    (void)state;
+    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, GOSSIPED, 3).admitted);
+    assert_int_equal(world_used(w, GOSSIPED, 0), 3);
+    w->remote.now_ns += YEAR;
+    assert_int_equal(world_used(w, GOSSIPED, 0), 0);
+    world_deinit(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +413,9 @@ int main(void)
         cmocka_unit_test(test_those_under_way_are_counted_by_their_reload),
         cmocka_unit_test(test_a_gossiped_limit_has_no_deadline),
         cmocka_unit_test(test_what_a_host_takes_back_is_no_shares),
+        cmocka_unit_test(test_what_was_refunded_is_told),
+        cmocka_unit_test(test_a_share_that_another_refuses_is_given_back),
+        cmocka_unit_test(test_what_is_gossiped_comes_back_with_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,7 @@ static void test_a_shadow_that_comes_too_late_refuses_nobody(void **state)
     w->remote.delay_ns = 40 * MS;
     world_run(w, 120 * MS);
     assert_true(told.error == 0 && told.admitted && !told.verdict.admitted && told.verdict.shadow);
+    assert_int_equal(told.verdict.retry_after_ns, MS);
     assert_int_equal(world_used(w, HERE, 0), 1);
     world_deinit(w);
 }
