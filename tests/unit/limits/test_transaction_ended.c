@@ -2,6 +2,7 @@
  *
  * limits/transaction: requests that end otherwise than they should: without a host, a timer, a share or a limit that is
  * good, too late, or refused by another limit. */
+#include "limits/gossip_inside.h"
 #include "transaction_told.h"
 
 static void note_refunded(struct weir_transaction *transaction, void *context)
@@ -366,6 +367,8 @@ static void test_a_share_that_another_refuses_is_given_back(void **state)
     struct world *w = world(WEIR_ON_FAILURE_LOCAL);
     struct told told = { .error = -1 };
     w->remote.down = true;
+    w->limits[EXACT].share.burst = 5;
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 2).admitted);
     assert_true(ask(w, WEIR_TRANSACTION_DECIDE, SECOND_EXACT, 1).admitted);
     struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
     add(w, transaction, EXACT, 0, 1);
@@ -378,22 +381,24 @@ static void test_a_share_that_another_refuses_is_given_back(void **state)
         note(&told, transaction);
     }
     assert_true(!told.admitted && told.verdict.admitted && told.fell_back);
-    assert_int_equal(told.verdict.remaining, 1);
-    assert_int_equal(told.verdict.capacity, 1);
+    assert_int_equal(told.verdict.remaining, 3);
+    assert_int_equal(told.verdict.capacity, 5);
     assert_int_equal(told.verdict.retry_after_ns, 0);
-    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).admitted);
+    assert_int_equal(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).verdict.remaining, 2);
     world_deinit(w);
 }
 
-/* What was gossiped has been spent, and comes back with time, as nothing does that is only set aside. */
+/* What was gossiped has been spent, and comes back with time: nothing of it is set aside any more. */
 static void test_what_is_gossiped_comes_back_with_time(void **state)
 {
     (void)state;
     struct world *w = world(WEIR_ON_FAILURE_CLOSED);
     assert_true(ask(w, WEIR_TRANSACTION_DECIDE, GOSSIPED, 3).admitted);
     assert_int_equal(world_used(w, GOSSIPED, 0), 3);
+    assert_int_equal(weir_gossip_host_find(w->of.gossip, world_key(GOSSIPED, 0).id)->key.reserved, 0);
     w->remote.now_ns += YEAR;
     assert_int_equal(world_used(w, GOSSIPED, 0), 0);
+    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, GOSSIPED, 10).admitted);
     world_deinit(w);
 }
 
