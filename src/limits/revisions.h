@@ -54,8 +54,8 @@ struct weir_revision_found {
 int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revision_own *own, uint64_t wall_ns,
                         struct weir_revision_found *ret_found);
 
-/* The file's limits, all of them, after a start or a reload: which may make some of them the newest. WEIR_ENOMEM:
- * nothing has changed. */
+/* The file's limits, all of them, each name once, after a start or a reload: which may make some of them the newest.
+ * WEIR_ENOMEM: nothing has changed. */
 int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revision_own *own, size_t count,
                        uint64_t wall_ns);
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* What a limit of the file needs of memory, before anything is changed. */
 struct claim {
     struct weir_revision_entry *entry; /* NULL: it is too long for a revision */
@@ -79,8 +81,8 @@ static size_t own_all(struct weir_revisions *revisions, const struct weir_revisi
         struct weir_revision_entry *entry = claims[i].entry;
         if (!entry)
             continue;
-        if (!entry->kept) /* a name twice: the last one counts */
-            entries[kept++] = entry;
+        weir_assert(!entry->kept); /* each name once */
+        entries[kept++] = entry;
         entry->kept = true;
         free(entry->own);
         entry->own = claims[i].text;

@@ -321,7 +321,6 @@ void weir_transaction_abandon(struct weir_transaction *transaction)
     const struct weir_time time = now(transaction);
     (void)weir_share_waiter_leave(&transaction->waiter);
     transaction->of->ops->timer_stop(transaction->of->context, &transaction->timer);
-    transaction->refused = transaction->never = true;
     for (size_t i = 0; i < transaction->count; i++)
         weir_part_undo(transaction, &transaction->parts[i], &time);
     weir_transaction_end(transaction);

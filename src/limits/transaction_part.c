@@ -185,7 +185,7 @@ static void decide_by_share(struct weir_transaction *transaction, struct weir_pa
 {
     const struct weir_shared_limit *limit = part->limit;
     uint64_t whole = weir_limit_capacity(&limit->spec);
-    bool charges = part->charge.cost > 0 && weir_part_is_to_charge(transaction, part);
+    bool charges = weir_part_is_to_charge(transaction, part);
     int error = weir_fallback_decide(transaction->of->fallback, part->number, &limit->share, transaction->reloads,
                                      &part->key, part->charge.cost, !charges, time->now_ns, &part->verdict);
     if (error)

@@ -142,7 +142,7 @@ class Finder:
         if self.cut(name) in FUNCTIONS:
             self.add(whole, 'operator', FUNCTIONS[self.cut(name)] + self.text[name[1]:whole[1]])
         spans = [self.span(argument) for argument in arguments]
-        commutes = self.cut(name) in ('weir_add_sat', 'weir_min_u64', 'weir_max_u64')
+        commutes = self.cut(name) in ('calloc', 'weir_add_sat', 'weir_min_u64', 'weir_max_u64')
         for i, (one, other) in enumerate(zip(spans, spans[1:])):
             if (one and other and not commutes and type_of(arguments[i]) == type_of(arguments[i + 1]) and
                     one[1] < other[0] and self.cut(one) != self.cut(other)):

@@ -191,7 +191,7 @@ static inline struct weir_gossip_stats stats_of(struct net *net, uint32_t i)
     return stats;
 }
 
-static const char *state_of(struct net *net, uint32_t i, uint32_t of)
+static inline const char *state_of(struct net *net, uint32_t i, uint32_t of)
 {
     struct weir_gossip_member members[NODES];
     struct weir_time time = now(net);

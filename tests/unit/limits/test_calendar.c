@@ -267,7 +267,9 @@ static void calendar__fixed_windows_count_from_the_utc_epoch(void **state)
         }
         if (window.start_wall_ns > 0 && window.end_wall_ns != UINT64_MAX) {
             check_boundaries(&rule, phase, &window);
+            assert_int_equal(weir_calendar_at(&rule, phase, window.start_wall_ns - 1).id + 1, window.id);
         }
+        assert_int_equal(weir_calendar_at(&rule, phase, phase).id, 3); /* as in the values of every version */
     }
 }
 

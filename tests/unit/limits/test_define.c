@@ -323,6 +323,30 @@ static void more_than_there_may_be_is_out_of_range(void **state)
     fixture_destroy(&f);
 }
 
+/* The table's lines and the rings of logs. */
+static void memory_that_is_used_is_told(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec specs[] = { limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0),
+                                             limit_of(WEIR_SLIDING_LOG, 100, HOUR, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    struct weir_limiter_stats stats;
+    struct weir_verdict verdict;
+    const struct weir_time time = at(T0);
+    for (uint64_t rings = 0; rings < 3; rings++) {
+        weir_limiter_stats(f.limiter, &stats);
+        assert_int_equal(stats.memory_max, (size_t)4 << 20);
+        assert_int_equal(stats.memory_used - rings * 8 * sizeof(uint64_t),
+                         f.limiter->table.count * sizeof(struct weir_line));
+        assert_int_equal(stats.slots, f.limiter->table.count * WEIR_LINE_SLOTS);
+        assert_int_equal(stats.keys, rings);
+        assert_int_equal(stats.inserted, rings);
+        const struct weir_charge charge = numbered(&f, 1, rings);
+        assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), 0);
+    }
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_limit_that_is_off_is_not_there),
         cmocka_unit_test(without_a_time_it_is_now),
         cmocka_unit_test(more_than_there_may_be_is_out_of_range),
+        cmocka_unit_test(memory_that_is_used_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

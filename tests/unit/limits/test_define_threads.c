@@ -66,7 +66,7 @@ static void decide_one(struct worker *w, const struct weir_time *time, unsigned 
 {
     struct weir_charge charge;
     struct weir_decision decision;
-    struct weir_verdict verdict;
+    struct weir_verdict verdict = { .remaining = 1 }; /* of nothing: it is told anew */
     if (!charge_of_number(w, 0, KEY, 1, &charge))
         return;
     if (answered(w, weir_limiter_decide(w->world->fixture.limiter, &charge, 1, time, flags, &decision, &verdict),
@@ -135,7 +135,7 @@ static void *work(void *argument)
             ask_the_rest(w, &time);
             break;
         default:
-            decide_one(w, &time, test_random_below(&w->random, 8) == 0 ? WEIR_PEEK : 0);
+            decide_one(w, &time, test_random_below(&w->random, 4) == 0 ? WEIR_PEEK : 0);
         }
     }
     return NULL;

@@ -88,12 +88,36 @@ static void a_look_does_not_change_when_a_key_was_charged(void **state)
     weir_fallback_destroy(fallback);
 }
 
+/* Who gives back by the newest definition has brought the key to it: a loop that has not heard of that does not carry
+ * it back. */
+static void a_refund_brings_a_key_to_the_newest_definition(void **state)
+{
+    (void)state;
+    for (int refunds = 0; refunds < 2; refunds++) {
+        struct weir_fallback *fallback = make(0);
+        const struct weir_remote_key key = { .id = { 1, 1 } };
+        struct weir_verdict verdict;
+        assert_int_equal(weir_fallback_decide(fallback, 0, &share, 1, &key, 6, false, T0, &verdict), 0);
+        assert_true(verdict.admitted);
+        if (refunds)
+            weir_fallback_refund(fallback, &twofold, 2, &key, 2, T0);
+        assert_int_equal(weir_fallback_decide(fallback, 0, &share, 1, &key, 0, true, T0, &verdict), 0);
+        assert_int_equal(verdict.capacity, refunds ? 20 : 10);
+        assert_int_equal(verdict.remaining, refunds ? 4 + 2 : 4);
+        weir_fallback_refund(fallback, &share, 1, &key, 100, T0); /* never more than was used */
+        assert_int_equal(weir_fallback_decide(fallback, 0, &share, 1, &key, 0, true, T0, &verdict), 0);
+        assert_int_equal(verdict.remaining, verdict.capacity);
+        weir_fallback_destroy(fallback);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_one_that_is_fresh_soonest_gives_way),
         cmocka_unit_test(as_many_keys_as_are_said_have_their_places),
         cmocka_unit_test(a_look_does_not_change_when_a_key_was_charged),
+        cmocka_unit_test(a_refund_brings_a_key_to_the_newest_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

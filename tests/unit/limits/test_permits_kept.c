@@ -163,6 +163,22 @@ static void reconfiguration__between_concurrency_and_a_rate_nothing_is_minted(vo
     }
 }
 
+/* By a clock that is far from every one before, too. */
+static void what_has_ended_long_ago_is_not_given_back(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 3, LEASE, 0);
+    for (uint64_t hours = 20; hours < 400; hours += 13)
+        for (int renews = 0; renews < 2; renews++) {
+            struct fixture f = fixture_create(&spec, 1);
+            const uint64_t permit = ask(&f, 2, T0).ticket;
+            assert_int_equal(renews ? renew(&f, permit, T0 + hours * HOUR) : give_back(&f, permit, T0 + hours * HOUR),
+                             0);
+            assert_int_equal(out(&f, T0 + hours * HOUR), 0);
+            fixture_destroy(&f);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +187,7 @@ int main(void)
         cmocka_unit_test(reconfiguration__a_lease_never_ends_before_its_holder_was_told),
         cmocka_unit_test(reconfiguration__permits_go_with_their_limit_or_a_reset),
         cmocka_unit_test(reconfiguration__between_concurrency_and_a_rate_nothing_is_minted),
+        cmocka_unit_test(what_has_ended_long_ago_is_not_given_back),
     };
     return cmocka_run_group_tests_name("permits kept", tests, NULL, NULL);
 }

@@ -1,145 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nodes that tell each other definitions by datagrams, in a time of the test's own: lost, repeated, late, forged. */
-#include "limits/revision_talk.h"
-
-#include <malloc.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-
-#include "base/bytes.h"
-#include "wire/gossip.h"
-
-#define NODES 3
-#define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
-#define ON_ITS_WAY 4096
-
-struct datagram {
-    uint32_t to;
-    size_t size;
-    uint8_t bytes[WEIR_REVISION_TALK_MAX];
-};
-
-struct net {
-    struct weir_revisions *revisions[NODES];
-    struct weir_revision_talk *talks[NODES];
-    struct datagram *sent;
-    size_t first, count;
-    uint64_t now_ns;
-    unsigned lost_percent, seed;
-    bool cut[NODES];
-    bool has_engine;
-};
-
-static const uint8_t secret[16] = { 1, 2, 3 };
-
-bool __real_weir_gossip_mac(const uint8_t *key, const void *bytes, size_t size, uint8_t *ret_mac);
-bool __wrap_weir_gossip_mac(const uint8_t *key, const void *bytes, size_t size, uint8_t *ret_mac);
-
-static bool mac_fails; /* for want of memory */
-
-bool __wrap_weir_gossip_mac(const uint8_t *key, const void *bytes, size_t size, uint8_t *ret_mac)
-{
-    return !mac_fails && __real_weir_gossip_mac(key, bytes, size, ret_mac);
-}
-
-static void on_send(void *context, uint32_t node, const void *bytes, size_t size)
-{
-    struct net *net = context;
-    assert_true(size <= WEIR_REVISION_TALK_MAX && net->count < ON_ITS_WAY);
-    assert_false(mac_fails); /* it cannot be signed */
-    if ((unsigned)rand_r(&net->seed) % 100 < net->lost_percent)
-        return;
-    struct datagram *datagram = &net->sent[net->count++];
-    datagram->to = node;
-    datagram->size = size;
-    memcpy(datagram->bytes, bytes, size);
-}
-
-static struct weir_time now_of(const struct net *net)
-{
-    return (struct weir_time){ net->now_ns, WALL_NS + net->now_ns };
-}
-
-static void own(struct net *net, uint32_t node, const char *text, size_t size)
-{
-    const struct weir_revision_own limit = { "x", { text, size }, 0 };
-    assert_int_equal(weir_revisions_own(net->revisions[node], &limit, 1, now_of(net).wall_ns), 0);
-}
-
-static void start(struct net *net, uint32_t node, const char *text)
-{
-    char name[2] = { (char)('a' + node), '\0' };
-    weir_revision_talk_destroy(net->talks[node]);
-    weir_revisions_destroy(net->revisions[node]);
-    assert_int_equal(weir_revisions_create(secret, name, &net->revisions[node]), 0);
-    own(net, node, text, strlen(text));
-    const struct weir_revision_talk_options options = {
-        .revisions = net->revisions[node],
-        .secret = secret,
-        .nodes = NODES,
-        .node = node,
-        .may_be_alone = !net->has_engine,
-        .now_ns = net->now_ns,
-        .send = on_send,
-        .context = net,
-    };
-    assert_int_equal(weir_revision_talk_create(&options, &net->talks[node]), 0);
-}
-
-static void net_start(struct net *net, const char *text)
-{
-    *net = (struct net){ .now_ns = WEIR_NS_PER_SECOND, .seed = 20261122 };
-    net->sent = calloc(ON_ITS_WAY, sizeof(net->sent[0]));
-    for (uint32_t node = 0; node < NODES; node++)
-        start(net, node, text);
-}
-
-static void net_stop(struct net *net)
-{
-    for (uint32_t node = 0; node < NODES; node++) {
-        weir_revision_talk_destroy(net->talks[node]);
-        weir_revisions_destroy(net->revisions[node]);
-    }
-    free(net->sent);
-}
-
-static void run(struct net *net, uint64_t duration_ns)
-{
-    for (uint64_t end_ns = net->now_ns + duration_ns; net->now_ns < end_ns; net->now_ns += WEIR_NS_PER_SECOND / 100) {
-        const struct weir_time time = now_of(net);
-        for (uint32_t node = 0; node < NODES; node++)
-            (void)weir_revision_talk_turn(net->talks[node], &time);
-        for (net->first = 0; net->first < net->count; net->first++) {
-            struct datagram datagram = net->sent[net->first];
-            if (!net->cut[datagram.to] && !net->cut[datagram.bytes[5]])
-                assert_true(weir_revision_talk_heard(net->talks[datagram.to], datagram.bytes, datagram.size, &time));
-        }
-        net->count = 0;
-    }
-}
-
-/* The definition by which this node decides, whose file says `file`. */
-static struct weir_revision_found found(struct net *net, uint32_t node, const char *file)
-{
-    struct weir_revision_found it;
-    const struct weir_revision_own limit = { "x", { file, strlen(file) }, 0 };
-    assert_int_equal(weir_revisions_find(net->revisions[node], &limit, now_of(net).wall_ns, &it), 0);
-    return it;
-}
-
-static void decides_by(struct net *net, uint32_t node, const char *file, const char *text)
-{
-    struct weir_revision_found it = found(net, node, file);
-    assert_true(strcmp(it.text ? it.text : file, text) == 0);
-    free(it.text);
-}
+#include "revision_net.h"
 
 static void a_reload_reaches_all_within_a_second(void **state)
 {
@@ -342,54 +204,6 @@ static void forged_datagrams_change_nothing(void **state)
     net_stop(&net);
 }
 
-/* What cannot be signed is not sent, what cannot be checked is not believed: both come later. */
-static void without_memory_for_a_signature_nothing_is_said_or_believed(void **state)
-{
-    (void)state;
-    struct net net;
-    net_start(&net, "old");
-    run(&net, 3 * WEIR_NS_PER_SECOND);
-    own(&net, 0, "new", 3);
-    net.now_ns += WEIR_REVISION_TALK_NS;
-    const struct weir_time time = now_of(&net);
-    (void)weir_revision_talk_turn(net.talks[0], &time);
-    assert_true(net.count > 0);
-    const size_t said = net.count;
-    mac_fails = true;
-    for (size_t i = 0; i < said; i++)
-        assert_true(weir_revision_talk_heard(net.talks[net.sent[i].to], net.sent[i].bytes, net.sent[i].size, &time));
-    net.count = 0;
-    run(&net, 3 * WEIR_NS_PER_SECOND);
-    decides_by(&net, 1, "old", "old");
-    mac_fails = false;
-    run(&net, WEIR_NS_PER_SECOND);
-    decides_by(&net, 1, "old", "new");
-    net_stop(&net);
-}
-
-/* A limit that is not known here, or of which nothing is. */
-static void who_has_nothing_to_tell_answers_nothing(void **state)
-{
-    (void)state;
-    struct net net;
-    net_start(&net, "old");
-    const struct weir_time time = now_of(&net);
-    struct weir_revision_brief brief;
-    assert_true(weir_revisions_brief(net.revisions[1], 0, &brief));
-    for (int known = 0; known < 2; known++) {
-        struct datagram wants = { .to = 1, .size = 8 + 28 + WEIR_GOSSIP_MAC_SIZE };
-        const uint8_t head[8] = { 'W', 'G', 'R', '1', 2, 0, 1, NODES };
-        memcpy(wants.bytes, head, sizeof head);
-        if (known)
-            (void)weir_big_put(weir_big_put(wants.bytes + 8, brief.id[0], 8), brief.id[1], 8);
-        (void)weir_big_put(wants.bytes + 24, 1, 8);
-        assert_true(weir_gossip_mac(secret, wants.bytes, 36, wants.bytes + 36));
-        assert_true(weir_revision_talk_heard(net.talks[1], wants.bytes, wants.size, &time));
-        assert_int_equal(net.count, 0);
-    }
-    net_stop(&net);
-}
-
 int main(void)
 {
 #ifdef __GLIBC__
@@ -405,8 +219,6 @@ int main(void)
         cmocka_unit_test(a_long_definition_of_a_node_that_went_is_fetched_elsewhere),
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),
-        cmocka_unit_test(without_memory_for_a_signature_nothing_is_said_or_believed),
-        cmocka_unit_test(who_has_nothing_to_tell_answers_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "wire/gossip.h"
+
 #define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
 
 static const uint8_t secret[16] = { 1, 2, 3 };
@@ -188,6 +190,95 @@ static void a_head_that_is_not_ours_is_corrupt(void **state)
     weir_revisions_destroy(revisions);
 }
 
+/* Signed by one of us, so by another version: a definition whose sizes are not those of its bytes is none. */
+static void a_definition_of_other_sizes_is_corrupt(void **state)
+{
+    (void)state;
+    static const uint64_t by = WALL_NS + 9 * WEIR_NS_PER_SECOND;
+    enum { NODE = WEIR_REVISION_HEAD, SUPERSEDED = NODE + 1 + 6, FIRST, TEXT = FIRST + 8, END = TEXT + 4 + 5 };
+    static const struct {
+        size_t at, cut; /* which byte is another, and how many are left out at the end */
+        uint8_t value;
+        bool good;
+    } cases[] = {
+        { 0, 0, 'W', true },
+        { NODE, 0, 0, false },
+        { NODE, 0, 7, false },
+        { NODE, 0, 255, false },
+        { SUPERSEDED, 0, 0, false },
+        { SUPERSEDED, 0, 2, false },
+        { SUPERSEDED, 0, WEIR_SUPERSEDED_MAX + 1, false },
+        { SUPERSEDED, 0, 255, false },
+        { TEXT, 0, 1, false },
+        { TEXT + 3, 0, 4, false },
+        { TEXT + 3, 0, 6, false },
+        { TEXT + 4, 0, 'T', false }, /* not what its checksum is of */
+        { 27, 0, 1, false },
+        { 0, 1, 'W', false },
+        { 0, END - TEXT, 'W', false },
+        { 0, END - TEXT - 3, 'W', false },
+        { 0, END - SUPERSEDED, 'W', false },
+        { 0, END - NODE, 'W', false },
+    };
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revision_own limit = { "x", { "newer", 5 }, 0 };
+    struct weir_revisions *theirs;
+    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+    assert_int_equal(weir_revisions_create(secret, "theirs", &theirs), 0);
+    assert_int_equal(weir_revisions_own(theirs, &(struct weir_revision_own){ "x", { "mine", 4 }, 0 }, 1, by), 0);
+    assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
+    (void)weir_revisions_hear(theirs, id, bytes, size, true, by);
+    free(bytes);
+    assert_int_equal(weir_revisions_own(theirs, &limit, 1, by), 0);
+    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+    assert_int_equal(size, END + 8 + WEIR_GOSSIP_MAC_SIZE); /* of two that were superseded */
+    weir_revisions_destroy(theirs);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bad[END + 8 + WEIR_GOSSIP_MAC_SIZE];
+        const size_t whole = sizeof bad - WEIR_GOSSIP_MAC_SIZE - cases[i].cut;
+        const size_t at = cases[i].at + (cases[i].at >= TEXT ? 8 : 0);
+        struct weir_revisions *node = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+        struct weir_revision_found it;
+        weir_revisions_told(node, id, (WALL_NS + WEIR_NS_PER_SECOND) / WEIR_NS_PER_SECOND);
+        memcpy(bad, bytes, sizeof bad);
+        if (at == SUPERSEDED && cases[i].value == 2)
+            bad[at] = 3; /* one more than there are */
+        else
+            bad[at] = cases[i].value;
+        assert_true(weir_gossip_mac(secret, bad, whole, bad + whole));
+        const enum weir_revision_say say = weir_revisions_hear(node, id, bad, whole + WEIR_GOSSIP_MAC_SIZE, true, by);
+        if ((say == WEIR_REVISION_CORRUPT) != !cases[i].good)
+            fail_msg("case %zu: %d", i, say);
+        limit.text = (struct weir_slice){ "mine", 4 };
+        assert_int_equal(weir_revisions_find(node, &limit, by, &it), 0);
+        assert_int_equal(it.text != NULL, cases[i].good);
+        free(it.text);
+        weir_revisions_destroy(node);
+    }
+    free(bytes);
+    weir_revisions_destroy(mine);
+}
+
+/* Nodes of every version find a definition under its name's id, and tell it by its checksum. */
+static void a_name_has_the_id_that_it_always_had(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *revisions = reloaded("old", "mine", WALL_NS, id);
+    assert_true(id[0] == UINT64_C(0xad08ea8b7ebbd5e9) && id[1] == UINT64_C(0x8d0d68e2d62c1603));
+    assert_int_equal(weir_revisions_bytes(revisions, id, &bytes, &size, &number), 0);
+    uint64_t checksum = 0;
+    for (size_t i = 20; i < 28; i++)
+        checksum = checksum << 8 | bytes[i];
+    assert_true(checksum == UINT64_C(0x39f334eca569a444));
+    free(bytes);
+    weir_revisions_destroy(revisions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +287,8 @@ int main(void)
         cmocka_unit_test(the_newest_is_told_of_who_made_it),
         cmocka_unit_test(a_definition_that_is_too_long_is_nobody_elses),
         cmocka_unit_test(a_head_that_is_not_ours_is_corrupt),
+        cmocka_unit_test(a_definition_of_other_sizes_is_corrupt),
+        cmocka_unit_test(a_name_has_the_id_that_it_always_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

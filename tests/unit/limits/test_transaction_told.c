@@ -1,61 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * limits/transaction: what is told and counted of requests that change nothing, or whose engine does not answer. */
-#include "transaction_world.h"
-
-static struct world the_world; /* too large for a stack */
-
-static struct world *world(enum weir_on_failure on_failure)
-{
-    world_init(&the_world, 1, 10, on_failure);
-    return &the_world;
-}
-
-/* Of one that was answered: of its first limit, and of it all. */
-struct told {
-    struct weir_verdict verdict;
-    bool admitted, fell_back, unknown;
-    int error;
-};
-
-static void note(struct told *told, const struct weir_transaction *transaction)
-{
-    *told = (struct told){ .fell_back = transaction->parts[0].fell_back,
-                           .unknown = transaction->unknown,
-                           .error = transaction->error };
-    if (transaction->verb != WEIR_TRANSACTION_FORGET) { /* which decides nothing */
-        told->verdict = transaction->parts[0].verdict;
-        told->admitted = weir_transaction_decision(transaction).admitted;
-    }
-}
-
-static void on_done(struct weir_transaction *transaction, void *context)
-{
-    note(context, transaction);
-    weir_transaction_end(transaction);
-}
-
-/* One of this cost, and all the time that it takes. */
-static struct told ask_key(struct world *w, enum weir_transaction_verb verb, size_t limit, size_t key, uint64_t cost)
-{
-    struct told told = { .error = -1 };
-    struct weir_transaction *transaction = begin(w, verb);
-    add(w, transaction, limit, key, cost);
-    struct weir_transaction *pending = run(w, transaction);
-    if (pending) {
-        weir_transaction_then(pending, on_done, &told);
-        world_run(w, SECOND);
-        assert_int_equal(w->of.under_way, 0);
-    } else {
-        note(&told, transaction);
-    }
-    return told;
-}
-
-static struct told ask(struct world *w, enum weir_transaction_verb verb, size_t limit, uint64_t cost)
-{
-    return ask_key(w, verb, limit, 0, cost);
-}
+#include "transaction_told.h"
 
 static void test_a_forget_that_the_engine_did_not_hear_is_told(void **state)
 {
@@ -211,6 +157,7 @@ static void test_a_shadow_that_comes_too_late_refuses_nobody(void **state)
     w->remote.delay_ns = 40 * MS;
     world_run(w, 120 * MS);
     assert_true(told.error == 0 && told.admitted && !told.verdict.admitted && told.verdict.shadow);
+    assert_int_equal(told.verdict.retry_after_ns, MS);
     assert_int_equal(world_used(w, HERE, 0), 1);
     world_deinit(w);
 }
@@ -298,128 +245,6 @@ static void test_what_is_only_looked_at_has_refused_nobody(void **state)
     world_deinit(w);
 }
 
-/* The share of one unit is taken by who is charged: not by a look, by nothing, or by who is refused for
- * another limit. */
-static void test_a_share_is_charged_by_who_is_let_through(void **state)
-{
-    (void)state;
-    struct world *w = world(WEIR_ON_FAILURE_LOCAL);
-    w->remote.down = true;
-    assert_true(ask(w, WEIR_TRANSACTION_PEEK, EXACT, 1).admitted);
-    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 0).admitted);
-    for (int first = 0; first < 2; first++) { /* refused before, or after its share has said yes */
-        struct told told = { .error = -1 };
-        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE), *pending;
-        add(w, transaction, first ? GOSSIPED : EXACT, 0, first ? 11 : 1);
-        add(w, transaction, first ? EXACT : GOSSIPED, 0, first ? 1 : 11);
-        pending = run(w, transaction);
-        if (pending) {
-            weir_transaction_then(pending, on_done, &told);
-            world_run(w, SECOND);
-        } else {
-            note(&told, transaction);
-        }
-        assert_false(told.admitted);
-    }
-    const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1);
-    assert_true(told.admitted && told.fell_back);
-    assert_int_equal(told.verdict.remaining, 0);
-    assert_false(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 1).admitted);
-    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 0).admitted);
-    world_deinit(w);
-}
-
-/* Without memory for a timer nobody waits for a host: on_failure answers at once. */
-static void test_who_cannot_wait_is_answered_at_once(void **state)
-{
-    (void)state;
-    for (int on_failure = WEIR_ON_FAILURE_OPEN; on_failure <= WEIR_ON_FAILURE_CLOSED; on_failure++) {
-        struct world *w = world((enum weir_on_failure)on_failure);
-        w->no_timers = true;
-        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
-        add(w, transaction, LEASED, 0, 1);
-        add(w, transaction, BATCHED, 0, 1);
-        add(w, transaction, HERE, 0, 1);
-        assert_null(run(w, transaction));
-        assert_int_equal(transaction->round_trips, 0);
-        for (size_t i = 0; i < 2; i++)
-            assert_true(transaction->parts[i].answered && transaction->parts[i].fell_back);
-        assert_int_equal(weir_transaction_decision(transaction).admitted, on_failure == WEIR_ON_FAILURE_OPEN);
-        assert_int_equal(w->settled, 1);
-        assert_int_equal(world_used(w, HERE, 0), on_failure == WEIR_ON_FAILURE_OPEN);
-        world_deinit(w);
-    }
-}
-
-static void test_a_permit_of_a_request_that_another_limit_refuses_is_given_back(void **state)
-{
-    (void)state;
-    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
-    const struct weir_time time = world_now(w);
-    struct weir_limit_stats stats;
-    weir_limit_id ids[2];
-    struct told told = { .error = -1 };
-    w->limits[HERE].spec = (struct weir_limit_spec){ .algorithm = WEIR_CONCURRENCY, .count = 10, .period_ns = YEAR };
-    const struct weir_limit_def defs[] = { { names[HERE], "", w->limits[HERE].spec },
-                                           { names[ATTEMPTS], "", w->limits[ATTEMPTS].spec } };
-    assert_int_equal(weir_limiter_define(w->limiter, defs, 2, &time, ids, NULL), 0);
-    w->here[0][0].limit = ids[0];
-    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, HERE, 1).admitted);
-    assert_true(ask(w, WEIR_TRANSACTION_DECIDE, EXACT, 10).admitted);
-    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
-    add(w, transaction, HERE, 0, 2);
-    add(w, transaction, EXACT, 0, 1);
-    weir_transaction_then(run(w, transaction), on_done, &told);
-    world_run(w, SECOND);
-    assert_true(told.error == 0 && !told.admitted);
-    assert_int_equal(told.verdict.remaining, 9);
-    assert_int_equal(weir_limiter_limit_stats(w->limiter, ids[0], &stats), 0);
-    assert_int_equal(stats.permits_out, 1);
-    assert_int_equal(stats.permits_released, 2);
-    world_deinit(w);
-}
-
-/* A share that cannot be: nothing is let through by it, and the whole limit says how long to wait. */
-static void test_a_share_that_cannot_be_refuses(void **state)
-{
-    (void)state;
-    struct world *w = world(WEIR_ON_FAILURE_LOCAL);
-    w->remote.down = true;
-    w->limits[EXACT].share.period_ns = 0;
-    for (uint64_t cost = 1; cost <= 11; cost += 10) {
-        const struct told told = ask(w, WEIR_TRANSACTION_DECIDE, EXACT, cost);
-        assert_true(told.fell_back && !told.admitted);
-        assert_int_equal(told.verdict.capacity, 10);
-        assert_int_equal(told.verdict.remaining, 0);
-        assert_int_equal(told.verdict.retry_after_ns, cost > 10 ? WEIR_NEVER : WEIR_TRANSACTION_RETRY_NS);
-    }
-    world_deinit(w);
-}
-
-/* An id of before the last reload but one: it is told, and nothing is charged anywhere. */
-static void test_an_error_of_this_processs_limiter_is_told(void **state)
-{
-    (void)state;
-    struct world *w = world(WEIR_ON_FAILURE_CLOSED);
-    const struct weir_time time = world_now(w);
-    for (uint64_t count = 11; count <= 12; count++) {
-        struct weir_limit_def def = { names[HERE], "", w->limits[HERE].spec };
-        weir_limit_id id;
-        def.spec.count = count;
-        assert_int_equal(weir_limiter_define(w->limiter, &def, 1, &time, &id, NULL), 0);
-    }
-    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
-    add(w, transaction, GOSSIPED, 0, 3);
-    add(w, transaction, HERE, 0, 1);
-    add(w, transaction, EXACT, 0, 1);
-    assert_null(run(w, transaction));
-    assert_int_equal(transaction->error, WEIR_ESTALE);
-    assert_true(transaction->refused);
-    assert_int_equal(w->remote.asks, 0);
-    assert_int_equal(world_used(w, GOSSIPED, 0), 0);
-    world_deinit(w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,11 +262,6 @@ int main(void)
         cmocka_unit_test(test_what_can_never_pass_waits_for_no_engine),
         cmocka_unit_test(test_what_a_shadow_did_not_charge_is_not_given_back),
         cmocka_unit_test(test_what_is_only_looked_at_has_refused_nobody),
-        cmocka_unit_test(test_a_share_is_charged_by_who_is_let_through),
-        cmocka_unit_test(test_who_cannot_wait_is_answered_at_once),
-        cmocka_unit_test(test_a_permit_of_a_request_that_another_limit_refuses_is_given_back),
-        cmocka_unit_test(test_a_share_that_cannot_be_refuses),
-        cmocka_unit_test(test_an_error_of_this_processs_limiter_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
