@@ -184,6 +184,12 @@ int weir_excepted_keys_reset(struct weir_excepted_keys *keys, uint64_t hash, uin
                                       wall_ns);
 }
 
+int weir_excepted_keys_reserve(struct weir_excepted_keys *keys, size_t excepted, size_t resets)
+{
+    int error = weir_key_words_reserve(&keys->words, excepted);
+    return error ? error : weir_key_words_reserve(&keys->resets, resets);
+}
+
 void weir_excepted_keys_begin(struct weir_excepted_keys *keys)
 {
     weir_key_words_begin(&keys->words);

@@ -70,6 +70,10 @@ void weir_excepted_keys_remove(struct weir_excepted_keys *keys, uint64_t hash);
 WEIR_MUST_CHECK int weir_excepted_keys_reset(struct weir_excepted_keys *keys, uint64_t hash, uint64_t mark,
                                              uint64_t wall_ns);
 
+/* Room for so many of either where there are none yet, for who puts them in the order of their hashes, as
+ * weir_excepted_keys_list() has them. WEIR_ENOMEM. */
+WEIR_MUST_CHECK int weir_excepted_keys_reserve(struct weir_excepted_keys *keys, size_t excepted, size_t resets);
+
 /* All of them anew: from `begin` on, put and remove work on an empty set that nobody sees, until `commit` puts it in
  * the place of the other, or `abandon` drops it. */
 void weir_excepted_keys_begin(struct weir_excepted_keys *keys);

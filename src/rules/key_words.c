@@ -54,6 +54,16 @@ static size_t slots_of(unsigned size_class)
     return slots;
 }
 
+/* Of a table that `count` keys leave half empty: one that grew is in the next class. */
+static unsigned class_for(size_t count)
+{
+    unsigned size_class = 0;
+    while (10 * slots_of(size_class) < 19 * count)
+        size_class++;
+    weir_assert(size_class < CLASSES);
+    return size_class;
+}
+
 /* Of zeros. NULL: no memory. */
 static struct weir_key_words_table *table_take(struct weir_key_words *words, unsigned size_class)
 {
@@ -187,11 +197,7 @@ static int rebuild(struct weir_key_words *words, struct weir_key_words_content *
 {
     const struct weir_key_words_table *former = content->table;
     struct weir_key_words_content rebuilt = { .count = count_staying(words, content, wall_ns, keep_ns) };
-    unsigned size_class = 0;
-    while (10 * slots_of(size_class) < 19 * (rebuilt.count + 1)) /* of one that grew it is the next class */
-        size_class++;
-    weir_assert(size_class < CLASSES);
-    rebuilt.table = table_take(words, size_class);
+    rebuilt.table = table_take(words, class_for(rebuilt.count + 1));
     if (!rebuilt.table)
         return WEIR_ENOMEM;
     rebuilt.used = rebuilt.count;
@@ -259,6 +265,18 @@ int weir_key_words_put(struct weir_key_words *words, uint64_t hash, uint64_t wor
     count_changed(content, before, word);
     if (!words->renewing)
         publish(words);
+    return 0;
+}
+
+int weir_key_words_reserve(struct weir_key_words *words, size_t count)
+{
+    weir_assert(!words->renewing && words->now.count == 0);
+    if (count == 0)
+        return 0;
+    const struct weir_key_words_content reserved = { .table = table_take(words, class_for(count)) };
+    if (!reserved.table)
+        return WEIR_ENOMEM;
+    exchange(words, &reserved);
     return 0;
 }
 

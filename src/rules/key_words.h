@@ -72,6 +72,9 @@ size_t weir_key_words_changing(const struct weir_key_words *words);
 WEIR_MUST_CHECK int weir_key_words_put(struct weir_key_words *words, uint64_t hash, uint64_t word, size_t max,
                                        uint64_t wall_ns);
 void weir_key_words_remove(struct weir_key_words *words, uint64_t hash);
+/* Room for `count` where there are none yet. Who puts many in the order of their hashes needs it: a table that grew
+ * with them would have them all at its beginning. WEIR_ENOMEM. */
+WEIR_MUST_CHECK int weir_key_words_reserve(struct weir_key_words *words, size_t count);
 /* Those that have ended go, where there are some. WEIR_ENOMEM: they stay. */
 WEIR_MUST_CHECK int weir_key_words_purge(struct weir_key_words *words, uint64_t wall_ns);
 

@@ -168,7 +168,10 @@ static bool file_read(const uint8_t *bytes, size_t size, struct file *ret_file)
 
 static int keys_load(struct weir_excepted_keys *keys, const struct file *file, uint64_t wall_ns)
 {
-    int error = 0;
+    /* The file has them in the order of their hashes. A table that grew with them would have all in one heap, and each
+     * one more would be looked for from one end of it to the other. */
+    int error = weir_excepted_keys_reserve(keys, (size_t)(file->resets - file->keys) / ONE_SIZE,
+                                           (size_t)(file->end - file->resets) / ONE_SIZE);
     for (const uint8_t *at = file->keys; !error && at < file->resets; at += ONE_SIZE) {
         const uint64_t word = get_number(at + 8);
         const size_t level = file->words ? word & 0xff : 0;

@@ -15,6 +15,7 @@
 #include "serve/exception_follower.h"
 
 #define KEYS 2000
+#define MANY ((uint64_t)WEIR_EXCEPTIONS_MAX / 2)
 #define NOW UINT64_C(1000000000)
 
 static const char *const names[] = { NULL, "plus", "low", "a-level-of-the-longest-name.32-b" };
@@ -55,6 +56,30 @@ static int version_of(const char *path)
     assert_int_equal(fclose(file), 0);
     const char *at = memmem(text, size, magic, sizeof magic - 1);
     return at ? at[sizeof magic - 1] - '0' : 0;
+}
+
+/* They are kept in the order of their hashes, in which a table that grew with them would take minutes. */
+static void a_million_come_back(void **state)
+{
+    (void)state;
+    struct weir_exception_follower kept = follower_make(), loaded = follower_make();
+    struct weir_fault fault = { 0 };
+    char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/weir-exception-kept-%d", (int)getpid());
+    for (uint64_t i = 0; i < MANY; i++) {
+        const uint64_t hash = i * UINT64_C(0x9e3779b97f4a7c15);
+        assert_int_equal(weir_excepted_keys_put(kept.keys, hash, NULL, 0, NOW), 0);
+        assert_int_equal(weir_excepted_keys_reset(kept.keys, ~hash, i + 2, NOW), 0);
+    }
+    kept.number = 2 * MANY;
+    assert_int_equal(weir_exception_follower_keep(&kept, path, &fault), 0);
+    assert_int_equal(weir_exception_follower_load(&loaded, path, NOW, &fault), 0);
+    expect_same(&kept, &loaded);
+    for (uint64_t i = 0; i < MANY; i++)
+        assert_int_equal(weir_excepted_keys_mark(loaded.keys, ~(i * UINT64_C(0x9e3779b97f4a7c15))), i + 2);
+    weir_exception_follower_deinit(&kept);
+    weir_exception_follower_deinit(&loaded);
+    (void)unlink(path);
 }
 
 static void comes_back(bool resets)
@@ -261,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_kept_comes_back),
         cmocka_unit_test(resets_come_back_too),
+        cmocka_unit_test(a_million_come_back),
         cmocka_unit_test(resets_stand_behind_the_others),
         cmocka_unit_test(the_form_that_had_bans_alone_is_read),
         cmocka_unit_test(what_is_cut_or_strange_takes_nothing_over),
