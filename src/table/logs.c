@@ -16,6 +16,7 @@
 #define LOGS_FREE 0x80
 #define LOGS_USED 0x40
 #define LOGS_INSIDE 0
+#define LARGEST_BLOCKS (1u << (WEIR_LOGS_ORDERS - 1))
 #define BLOCK_BYTES (WEIR_LOGS_ENTRIES_MIN * sizeof(uint64_t))
 
 static uint64_t link_make(uint32_t previous, uint32_t next)
@@ -60,17 +61,14 @@ static void list_remove(struct weir_logs *logs, uint32_t block, unsigned order)
     logs->states[block] = LOGS_INSIDE;
 }
 
-/* The largest aligned ring that fits, of what was in none yet, is free from now on. */
+/* One more of the largest rings is free, if there is one that was in use by nobody yet. */
 static bool cut_off(struct weir_logs *logs)
 {
-    unsigned order = WEIR_LOGS_ORDERS - 1;
-    if (logs->fresh == logs->blocks)
+    if (logs->fresh == 0)
         return false;
-    while (logs->fresh % (1u << order) != 0 || logs->blocks - logs->fresh < 1u << order)
-        order--;
-    list_add(logs, logs->fresh, order);
-    logs->fresh += 1u << order;
-    weir_assert(logs->fresh <= logs->blocks);
+    weir_assert(logs->fresh % LARGEST_BLOCKS == 0);
+    logs->fresh -= LARGEST_BLOCKS;
+    list_add(logs, logs->fresh, WEIR_LOGS_ORDERS - 1);
     return true;
 }
 
@@ -97,6 +95,14 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
     }
     pthread_mutex_init(&logs->mutex, NULL);
     logs->begun = true;
+    /* What is left behind the largest rings: the largest aligned ones that fit. */
+    logs->fresh = logs->blocks - logs->blocks % LARGEST_BLOCKS;
+    unsigned order = WEIR_LOGS_ORDERS - 1;
+    for (uint32_t block = logs->fresh; block < logs->blocks; block += 1u << order) {
+        while (logs->blocks - block < 1u << order)
+            order--;
+        list_add(logs, block, order);
+    }
     return 0;
 }
 
@@ -288,10 +294,8 @@ void weir_logs_check(struct weir_logs *logs)
     struct counted counted = { 0 };
     uint64_t kept_by = 0, floors_open = 0;
     pthread_mutex_lock(&logs->mutex);
-    uint32_t block = 0;
-    for (; block < logs->fresh; block += 1u << order_at(logs, block))
+    for (uint32_t block = logs->fresh; block < logs->blocks; block += 1u << order_at(logs, block))
         check_ring(logs, block, &counted);
-    weir_assert(block == logs->fresh);
     for (unsigned order = 0; order < WEIR_LOGS_ORDERS; order++)
         check_list(logs, order, counted.free[order]);
     for (uint32_t owner = 1; owner <= WEIR_LOGS_OWNERS && logs->blocks > 0; owner++) {

@@ -22,7 +22,7 @@ struct weir_logs {
     uint16_t *owners;  /* a block each: whose kept ring begins here, 0: nobody's */
     uint32_t *kept_by; /* of each owner: blocks in its rings */
     uint32_t blocks;
-    uint32_t fresh; /* this one and all behind it were in no ring yet: a start touches no page of them */
+    uint32_t fresh; /* so many at the front were in no ring yet: a start touches no page of them */
     uint32_t free_head[WEIR_LOGS_ORDERS]; /* doubly linked through the free blocks themselves */
     uint64_t blocks_used;
     uint64_t blocks_kept; /* of those: in rings that nobody may be made to give up */

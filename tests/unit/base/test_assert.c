@@ -226,7 +226,7 @@ static void open_logs(struct weir_logs *logs, uint32_t *ret_block)
 DAMAGE_LOGS(overlap, logs.states[block + 1] = logs.states[block])
 DAMAGE_LOGS(leave_room, logs.states[block] -= 1)
 DAMAGE_LOGS(lose_its_state, logs.states[block] = 0)
-DAMAGE_LOGS(end_elsewhere, logs.fresh--)
+DAMAGE_LOGS(begin_elsewhere, logs.fresh = 1)
 DAMAGE_LOGS(be_no_ring, logs.states[block] = 99)
 DAMAGE_LOGS(miscount_used, logs.blocks_used--)
 DAMAGE_LOGS(miscount_kept, logs.blocks_kept++)
@@ -246,7 +246,7 @@ static void the_side_memory_is_checked(void **state)
     stops(overlap, "logs->states[block + i] == LOGS_INSIDE");
     stops(leave_room, "state != LOGS_INSIDE");
     stops(lose_its_state, "state != LOGS_INSIDE");
-    stops(end_elsewhere, "block == logs->fresh");
+    stops(begin_elsewhere, "state != LOGS_INSIDE");
     stops(be_no_ring, "order < WEIR_LOGS_ORDERS");
     stops(miscount_used, "logs->blocks_used == counted.used");
     stops(miscount_kept, "logs->blocks_kept == counted.kept");
