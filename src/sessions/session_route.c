@@ -48,7 +48,7 @@ static struct weir_policy decide(const struct weir_call *call, bool write, bool 
         .wait_ns = call->until_ns,
         .give_up_ns = call->until_ns,
         .looked = looked,
-        .at_leader = !write && session->at == leader && leader->link && leader->version == session->version,
+        .at_leader = !write && session->at == leader && leader->version == session->version,
     };
     if (write && !weir_session_is_tracked(session))
         request.route.token = &none;

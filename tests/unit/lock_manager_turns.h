@@ -54,6 +54,7 @@ static void idle(struct weir_lock_engine *engine)
 static void on_done(struct weir_lock_manager_request *request)
 {
     assert_true(request->own.finished && request->own.waiter.phase == WEIR_WAITER_DONE);
+    assert_false(request->own.left && request->own.claims); /* nobody ends what it claims */
     answers[request - requests]++;
 }
 
@@ -109,7 +110,9 @@ static int try_submit(size_t i, enum weir_lock_verb verb, const char *owner, uin
         .wait_ns = wait_ns,
         .done = on_done,
     };
-    return weir_lock_manager_submit(manager, &requests[i]);
+    int error = weir_lock_manager_submit(manager, &requests[i]);
+    assert_true(requests[i].own.bucket < WEIR_LOCK_MANAGER_BUCKETS);
+    return error;
 }
 
 static void submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linked into a test (meson.build), where it stands before the C library's: whoever unlocks a mutex has locked it, and
- * whoever locked it lets go; no more are destroyed than were made. One thread alone would never notice that a lock was
- * left out, nor that memory of zeros was taken for a mutex. */
+ * whoever locked it lets go; no more are destroyed than were made, and no condition is left. One thread alone would
+ * never notice that a lock was left out, nor that memory of zeros was taken for a mutex. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+int __real_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
+int __real_pthread_cond_destroy(pthread_cond_t *cond);
+int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
+int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
 int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
@@ -23,7 +27,7 @@ enum { HELD_MAX = 8 };
 
 static _Thread_local pthread_mutex_t *held[HELD_MAX];
 static _Thread_local unsigned count;
-static atomic_int made;
+static atomic_int made, conditions;
 
 static void stop(const char *why)
 {
@@ -84,4 +88,22 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
     if (place_of(mutex) > 0)
         stop("destroyed while it is held");
     return __real_pthread_mutex_destroy(mutex);
+}
+
+int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes)
+{
+    conditions++;
+    return __real_pthread_cond_init(cond, attributes);
+}
+
+int __wrap_pthread_cond_destroy(pthread_cond_t *cond)
+{
+    conditions--;
+    return __real_pthread_cond_destroy(cond);
+}
+
+__attribute__((destructor)) static void look_for_what_is_left(void)
+{
+    if (conditions != 0)
+        stop("a condition was left, or destroyed without having been made");
 }

@@ -96,6 +96,67 @@ static void edges__when_a_raise_is_asked_for_again(void **state)
     }
 }
 
+/* Who asks for a raise himself is counted, and who needs one that the store makes is not. */
+static void edges__whose_raises_are_counted(void **state)
+{
+    static const struct {
+        enum weir_lock_verb verb;
+        uint64_t seen;
+        size_t count;
+    } cases[] = { { WEIR_LOCK_RAISE, 0, 1 }, { WEIR_LOCK_ACQUIRE, 1, 1 }, { WEIR_LOCK_ACQUIRE, 0, 0 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin(&usual);
+        submit(0, cases[i].verb, "A", 60 * SECOND, 0);
+        requests[0].op.seen = requests[0].own.waiter.seen = cases[i].seen;
+        begin_turn(1);
+        say_later(0, cases[i].verb);
+        weir_lock_manager_end(manager, now_ns);
+        assert_int_equal(answers[0], 0);
+        assert_int_equal(manager->put_off_asks, cases[i].count);
+        weir_lock_manager_destroy_threadless(manager);
+    }
+}
+
+/* Who stands behind one whose raise is put off does not begin to wait: he is the next to be asked for, be there room
+ * for those who wait or not. */
+static void edges__who_is_next_needs_no_room(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ .waiters_max = 1 });
+    name = "other";
+    submit(0, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    name = "lock";
+    submit(1, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 600 * SECOND);
+    submit(2, WEIR_LOCK_ACQUIRE, "C", 60 * SECOND, 600 * SECOND);
+    requests[1].op.seen = requests[1].own.waiter.seen = 1;
+    begin_turn(1);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    weir_lock_manager_end(manager, now_ns);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "C", 60 * SECOND);
+    assert_int_equal(answers[2], 1);
+    assert_int_equal(requests[2].op.status, 0);
+    assert_int_equal(answers[1], 0);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* Nothing follows for those who wait where the store cannot say whether another holds it. */
+static void edges__a_probe_without_an_answer_says_nothing_of_the_holder(void **state)
+{
+    (void)state;
+    begin_waiting(&usual);
+    submit(2, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    begin_turn(1);
+    say(0, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    manager->ops[0].status = WEIR_EDOWN;
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[2], 1);
+    assert_int_equal(requests[2].op.status, WEIR_EDOWN);
+    assert_int_equal(weir_due_next_ns(&manager->queues_due), now_ns + WEIR_WAITING_AGAIN_MAX_NS);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* One is found to hold it, who is not thought to: all who wait under its name are asked whether they do. */
 static void edges__who_is_found_to_hold_it_is_looked_for_among_those_who_wait(void **state)
 {
@@ -250,6 +311,32 @@ static void edges__how_many_and_how_long_an_acquire_waits_for(void **state)
     }
 }
 
+/* Who comes later makes nobody wait for longer. */
+static void edges__the_first_waits_for_company_no_longer_for_the_second(void **state)
+{
+    (void)state;
+    begin(&usual);
+    for (size_t i = 0; i < 3; i++) {
+        name = (const char *const[]){ "a", "b", "c" }[i];
+        submit(i, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    }
+    begin_turn(3);
+    for (size_t i = 0; i < 3; i++)
+        say(i, WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+    now_ns += MS;
+    weir_lock_manager_end(manager, now_ns);
+    const uint64_t until_ns = now_ns + MS / 2;
+    for (size_t i = 0; i < 2; i++) {
+        name = i ? "e" : "d";
+        submit(i, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 0);
+        rest();
+        assert_int_equal(weir_lock_manager_due_ns(manager, now_ns), until_ns);
+        now_ns += MS / 4;
+    }
+    begin_turn(2);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* And what is left of a full batch is asked at once. */
 static void edges__a_batch_is_bounded(void **state)
 {
@@ -369,10 +456,14 @@ int main(void)
         cmocka_unit_test(edges__who_does_not_wait_is_answered_in_his_turn),
         cmocka_unit_test(edges__what_the_engine_could_not_say_is_not_told),
         cmocka_unit_test(edges__how_many_and_how_long_an_acquire_waits_for),
+        cmocka_unit_test(edges__the_first_waits_for_company_no_longer_for_the_second),
         cmocka_unit_test(edges__a_batch_is_bounded),
         cmocka_unit_test(edges__the_heaps_have_room_for_all),
         cmocka_unit_test(edges__what_is_counted),
         cmocka_unit_test(edges__what_the_engine_holds_is_told),
+        cmocka_unit_test(edges__whose_raises_are_counted),
+        cmocka_unit_test(edges__who_is_next_needs_no_room),
+        cmocka_unit_test(edges__a_probe_without_an_answer_says_nothing_of_the_holder),
         cmocka_unit_test(edges__who_is_found_to_hold_it_is_looked_for_among_those_who_wait),
     };
     return cmocka_run_group_tests_name("manager, edges", tests, NULL, NULL);

@@ -207,6 +207,54 @@ static void ends__what_its_owner_has_renewed_at_once_is_kept(void **state)
     }
 }
 
+/* And what it asked the store for, as long as that did not refuse. */
+static void ends__what_its_owner_has_asked_for_since_is_kept(void **state)
+{
+    static const struct {
+        enum weir_lock_verb verb;
+        enum weir_lock_said said;
+        int status;
+        bool kept;
+    } cases[] = {
+        { WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, 0, true },
+        { WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, 0, true },
+        { WEIR_LOCK_RENEW, WEIR_LOCK_FREE, 0, false },
+        { WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, 0, false },
+        { WEIR_LOCK_RENEW, WEIR_LOCK_FREE, WEIR_EDOWN, false },
+        { WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, WEIR_EUNKNOWN, true }, /* it may have been */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        grant_after_wait();
+        submit(3, cases[i].verb, "A", 60 * SECOND, 0);
+        begin_turn(1);
+        say(0, cases[i].verb, cases[i].said, "A", 60 * SECOND);
+        manager->ops[0].status = cases[i].status;
+        weir_lock_manager_end(manager, now_ns);
+        assert_int_equal(answers[3], 1);
+        assert_int_equal(weir_lock_manager_take_back(manager, &requests[1]), !cases[i].kept);
+        weir_lock_manager_destroy_threadless(manager);
+    }
+}
+
+/* It is granted when its client has gone, and its owner has asked for the lock over another connection. */
+static void ends__what_is_kept_is_nobodys_to_give_back(void **state)
+{
+    (void)state;
+    begin_waiting(&usual);
+    submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+    turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
+    begin_turn(1);
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    submit(3, WEIR_LOCK_RENEW, "A", 60 * SECOND, 0);
+    weir_lock_manager_client_gone(manager, &requests[1]);
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[1], 1);
+    assert_false(requests[1].waited);
+    assert_int_equal(manager->claims.count, 0);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* More than a batch of each kind at once: of those who wait, and of what is given back. */
 static void ends__no_batch_is_larger(void **state)
 {
@@ -346,6 +394,8 @@ int main(void)
         cmocka_unit_test(ends__when_a_quick_answer_may_be_given),
         cmocka_unit_test(ends__what_is_given_back),
         cmocka_unit_test(ends__what_its_owner_has_renewed_at_once_is_kept),
+        cmocka_unit_test(ends__what_its_owner_has_asked_for_since_is_kept),
+        cmocka_unit_test(ends__what_is_kept_is_nobodys_to_give_back),
         cmocka_unit_test(ends__no_batch_is_larger),
         cmocka_unit_test(ends__the_first_to_come_wakes_the_thread),
         cmocka_unit_test(ends__with_all_answered),

@@ -73,6 +73,46 @@ static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
     }
 }
 
+/* A connection that breaks as it is asked for that says nothing: another one is asked. */
+static void gap__is_filled_by_another_connection_where_one_breaks(void **state)
+{
+    struct weir_fault fault;
+    (void)state;
+    for (unsigned questions = 1; questions <= 2; questions++) {
+        begin(1);
+        stand(0, primary(1, 5, 400));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+        assert_int_equal(read_and_break(), 0);
+        world.servers[0].last = world.servers[0].asked + questions;
+        assert_int_equal(rest(&fault), 0);
+        assert_int_equal(world.servers[0].taken, 3);
+        assert_int_equal(session->token.places[0].position, 400);
+        end();
+    }
+}
+
+/* What was read at a replica is asked there before the session leaves it. If that breaks, it is a gap, too. */
+static void gap__at_the_replica_that_it_leaves_is_filled(void **state)
+{
+    const struct weir_place seen = { .system = SYSTEM, .timeline = 1, .position = 480 };
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &seen), 0);
+    stand(0, primary(1, 5, 480));
+    world.servers[1].mute = true;
+    world.servers[1].last = world.servers[1].asked + 1;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_true(read.leader);
+    assert_false(session->gaps[WEIR_PINNED_REPLICA].open);
+    assert_int_equal(world.servers[1].dropped, 1);
+    end();
+}
+
 /* ---- a gap at a standby ---- */
 
 enum role { SAME, MUTE, FLUSHED, PROMOTED, FOLLOWED, RAISED, UNTOLD, OTHER_BRANCH, GONE };
@@ -241,6 +281,24 @@ static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
     }
 }
 
+/* A standby that is behind has nothing to settle: only a primary is asked whether commits that ran have ended. */
+static void read__at_a_standby_that_is_behind_settles_nothing(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    world.servers[1].now = standby(1, 80); /* its poller said more of it */
+    world.servers[1].settles = true;
+    world.servers[1].mute = true;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 200 });
+    assert_true(weir_session_read(session, &read) == 0 && read.leader);
+    assert_true(world.servers[1].asked > 0);
+    assert_int_equal(world.servers[1].settling, 0);
+    end();
+}
+
 /* Where the connection breaks as it is asked whether it shows what was seen since, the next is asked. */
 static void read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere(void **state)
 {
@@ -316,10 +374,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gap__at_a_primary_is_filled_by_the_same_primary_only),
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
+        cmocka_unit_test(gap__is_filled_by_another_connection_where_one_breaks),
+        cmocka_unit_test(gap__at_the_replica_that_it_leaves_is_filled),
         cmocka_unit_test(gap__is_filled_without_those_that_are_down),
         cmocka_unit_test(gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled),
         cmocka_unit_test(read__at_the_leader_tries_no_replica_without_news),
         cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),
+        cmocka_unit_test(read__at_a_standby_that_is_behind_settles_nothing),
         cmocka_unit_test(read__at_a_replica_that_breaks_as_it_is_checked_goes_elsewhere),
         cmocka_unit_test(read__by_a_clock_leaves_a_connection_that_is_in_use),
         cmocka_unit_test(read__that_nobody_can_serve_says_why),

@@ -398,6 +398,7 @@ static void session_pool__who_waits_gets_what_is_left(void **state)
         pthread_t thread;
         void *waited;
         assert_int_equal(weir_pool_create(1, UINT64_C(1000000000), &pool), 0);
+        const int before = held;
         struct weir_link *first = take(pool, 1, "old");
         atomic_store(&waiting_count, 0);
         atomic_store(&late_count, 0);
@@ -417,6 +418,8 @@ static void session_pool__who_waits_gets_what_is_left(void **state)
             assert_ptr_equal(waited, first);
         weir_pool_give(pool, waited);
         assert_int_equal(open_count, way == FORGOTTEN ? 0 : 1);
+        weir_pool_forget(pool, 1);
+        assert_int_equal(held, before); /* nobody waits any more */
         weir_pool_destroy(pool);
         assert_int_equal(open_count, 0);
         assert_int_equal(held, 0);
