@@ -3,6 +3,7 @@
  * The log of exceptions in PostgreSQL, a table that the first change makes: whether it is there and fit to be used is
  * looked at once for each connection, and again by the guard of each question. Called by store.c, by way of the ops in
  * store_postgres.c. */
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,6 +261,17 @@ static bool take_change(void *context, size_t index, const struct pg_result *res
     }
 }
 
+/* It is full, as far as is known, and counting a million takes longer than it may: who asks hears what is in the
+ * way. */
+static int uncounted(const struct changing *changing, struct weir_fault *ret_fault)
+{
+    const struct weir_fault cause = *ret_fault;
+    return weir_fault_format(ret_fault, WEIR_ELIMIT, "exceptions",
+                             "%" PRIu64 " hold, which is the most; whether some have ended was not counted (rules: "
+                             "timeout): %.60s",
+                             changing->store->exceptions_max, cause.text);
+}
+
 /* Once more, where others were faster, or some that are counted may have expired. */
 static int change_once(struct weir_rule_postgres *postgres, struct changing *changing, uint64_t deadline_ns,
                        bool *ret_again, struct weir_fault *ret_fault)
@@ -270,7 +282,7 @@ static int change_once(struct weir_rule_postgres *postgres, struct changing *cha
     int error = weir_rule_postgres_ask(postgres, &question, deadline_ns, ret_fault);
     *ret_again = false;
     if (error)
-        return error;
+        return error == WEIR_EDOWN && changing->anew ? uncounted(changing, ret_fault) : error;
     if (changing->known)
         return changing->other ? weir_fault_set(ret_fault, WEIR_EINVAL, "change", "the id is that of another change")
                                : 0;

@@ -124,6 +124,7 @@ static int read_anew(struct weir_exception_follower *follower, struct weir_rule_
     }
     weir_excepted_keys_commit(follower->keys);
     follower->changed = true;
+    follower->is_full = false; /* what has no room now has none */
     return 0;
 }
 
@@ -131,9 +132,11 @@ int weir_exception_follower_look(struct weir_exception_follower *follower, struc
                                  const uint8_t id[WEIR_RULE_CHANGE_SIZE], uint64_t timeout_ns, uint64_t wall_ns,
                                  struct weir_fault *ret_fault)
 {
+    const uint64_t over = follower->over;
     bool behind = !follower->known || memcmp(follower->store, id, sizeof(follower->store)) != 0;
     int error = behind ? 0 : read_on(follower, store, timeout_ns, wall_ns, &behind, ret_fault);
-    if (!error && behind) {
+    follower->is_full = follower->is_full || (over == 0 && follower->over > 0);
+    if (!error && (behind || follower->is_full)) {
         error = read_anew(follower, store, timeout_ns, wall_ns, ret_fault);
         if (!error) {
             follower->known = true;

@@ -4,7 +4,8 @@
  * and puts what they say into the table that loops ask (rules/excepted_keys.h).
  *
  * What it has is taken for what the store had as long as the store still has its last change. Else, and where it is
- * another store, all of it is read anew: the table goes on as it was until that is done.
+ * another store, all of it is read anew: the table goes on as it was until that is done. So it is where a change finds
+ * no room for the first time: a store has no more than a table, so some must have been removed there by hand.
  *
  * Thread rule: one thread at a time; `keys` of it, any. */
 #pragma once
@@ -19,6 +20,7 @@ struct weir_exception_follower {
     uint64_t number;                       /* of the last change; 0: there was none */
     uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* its id */
     uint64_t damaged, unknown, over; /* changes that were damaged, of a later weir's kind, for which no room was */
+    bool is_full;                    /* no room was found, and it was not read anew since */
     bool changed;                    /* since whoever asks has cleared it */
 };
 

@@ -139,6 +139,29 @@ class Exceptions(OneServer):
         self.assertEqual(drive.ask('except', 'unban', 'b', 0, 2001, '-')['own'], 5)
         self.expect(self.ban(drive, 'd', 0, 2002), 'ELIMIT', '5 changes', field='exceptions')
 
+    def test_full_and_no_time_to_count(self):
+        """Whether some have ended is not known then; that it is full is, and who asks hears of it."""
+        drive, count, said = self.drive(), 150000, []
+        drive.appended(0)
+        self.assertEqual(self.ban(drive, 'a')['own'], 1)
+        self.server.sql(f'INSERT INTO {self.table}_exceptions (number, kind, wall_ns, until_ns, change, digest, limit_name, key, '
+                        "author, comment, held) SELECT i, 1, 1000, 0, decode(md5(i::text), 'hex'), decode(md5(-i || ''), 'hex'), "
+                        "limit_name, key, author, comment, i FROM "
+                        f'{self.table}_exceptions, generate_series(2, {count}) AS i')
+        drive.ask('bounds', count, 10**7)
+        for timeout_ms in (20 * 1.3**i for i in range(20)):
+            drive.ask('timeout', int(timeout_ms))
+            answer = self.ban(drive, 'another')
+            said.append((int(timeout_ms), answer['status'], answer['field'], answer['fault']))
+            if 'was not counted' in said[-1][-1]:
+                break
+        self.assertRegex(str(said[-1]), rf"'ELIMIT', 'exceptions', '{count} hold, which is the most; whether some have ended "
+                                        r'was not counted \(rules: timeout\): .+', said)
+        drive.ask('timeout', 60000)
+        self.expect(self.ban(drive, 'another'), 'ELIMIT', f'{count} hold, which is the most: end some', field='exceptions')
+        self.server.sql(f'UPDATE {self.table}_exceptions SET until_ns = 999 WHERE number = 7')
+        self.assertEqual(self.ban(drive, 'another')['own'], count + 1)
+
     def test_writers_at_once(self):
         """Each number once, and whoever follows by numbers misses none."""
         writers = [self.drive() for _ in range(3)]

@@ -219,15 +219,47 @@ static void a_log_that_was_emptied_bans_nobody(void **state)
     assert_int_equal(follower->number, 0);
 }
 
+/* Somebody has removed changes from the store to make room there: who has no room for the next one reads all anew. */
+static void who_is_full_reads_anew_once(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    weir_excepted_keys_destroy(follower->keys);
+    assert_int_equal(weir_excepted_keys_create(3, &follower->keys), 0);
+    for (uint8_t i = 0; i < 3; i++)
+        add(WEIR_EXCEPTION_BAN, (const char *[]){ "a", "b", "c" }[i], 0, false, i);
+    assert_int_equal(look(follower, 1), 0);
+    store.list[0] = store.list[2]; /* of its three the last one is left */
+    store.count = 1;
+    add(WEIR_EXCEPTION_BAN, "d", 0, false, 4);
+    store.list[1].number = 4;
+    store.fails_at = 2; /* at the first time it is not read to its end */
+    assert_int_equal(look(follower, 1), WEIR_EDOWN);
+    store.fails_at = 0;
+    assert_int_equal(look(follower, 1), 0);
+    assert_false(is_banned(follower, "a", NOW) || is_banned(follower, "b", NOW));
+    assert_true(is_banned(follower, "c", NOW) && is_banned(follower, "d", NOW));
+    assert_int_equal(follower->over, 0);
+    for (uint8_t i = 0; i < 3; i++) { /* there are too many */
+        add(WEIR_EXCEPTION_BAN, (const char *[]){ "e", "f", "g" }[i], 0, false, (uint8_t)(5 + i));
+        store.list[2 + i].number = 5 + i;
+    }
+    assert_int_equal(look(follower, 1), 0);
+    assert_int_equal(follower->over, 2);
+    assert_true(is_banned(follower, "e", NOW));
+    store.list[0] = store.list[1]; /* nor is it read anew for each that follows */
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(is_banned(follower, "c", NOW));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_ban_holds_until_its_end),          TEST(a_level_takes_the_place_of_a_ban),
-        TEST(a_reset_lies_beside_a_ban),          TEST(a_mark_is_of_the_id),
-        TEST(what_is_damaged_changes_nothing),    TEST(a_reading_that_fails_is_begun_anew),
-        TEST(a_log_that_was_emptied_bans_nobody),
+        TEST(a_ban_holds_until_its_end),       TEST(a_level_takes_the_place_of_a_ban),
+        TEST(a_reset_lies_beside_a_ban),       TEST(a_mark_is_of_the_id),
+        TEST(what_is_damaged_changes_nothing), TEST(a_reading_that_fails_is_begun_anew),
+        TEST(who_is_full_reads_anew_once),     TEST(a_log_that_was_emptied_bans_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
