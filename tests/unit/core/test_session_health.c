@@ -179,6 +179,18 @@ static void a_standby_that_was_timeless__is_on_its_branch_again(void **state)
     assert_int_equal(servers[A].last.shown.branch, weir_branch_of(SYSTEM, 2, 2));
 }
 
+static void health__knows_who_leads(void **state)
+{
+    (void)state;
+    struct weir_shown shown = primary(1, 104);
+    shown.run = 5;
+    shown.started = 6;
+    hear(A, shown);
+    assert_int_equal(health.known.leading.timeline, 1);
+    assert_int_equal(health.known.leading.run, 5);
+    assert_int_equal(health.known.leading.started, 6);
+}
+
 static void a_connection__tells_of_runs_that_are_known(void **state)
 {
     (void)state;
@@ -354,6 +366,13 @@ static void a_promoted_standbys_past__says_which_branch_it_left(void **state)
         const struct weir_history *learned = weir_known_find(&health.known, 3, weir_branch_of(SYSTEM, 3, started));
         assert_non_null(learned);
         assert_int_equal(learned->ancestors[1].branch, started == 9 ? weir_branch_of(SYSTEM, 2, 2) : 0);
+        reply.shown.timeline = reply.history.timeline = 4; /* of which the beginning is cut off */
+        reply.history.count = 1;
+        reply.history.ancestors[0] = (struct weir_ancestor){ 2, 160, 0 };
+        reply.begun_ns = now_ns += MS;
+        weir_health_hear(&health, &servers[A], &reply);
+        learned = weir_known_find(&health.known, 4, weir_branch_of(SYSTEM, 4, started));
+        assert_int_equal(learned->ancestors[0].branch, started == 9 ? weir_branch_of(SYSTEM, 2, 2) : 0);
     }
 }
 
@@ -385,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(health__a_primary_that_was_left_does_not_stand, begin),
         cmocka_unit_test_setup(a_standby_that_was_timeless__is_on_its_branch_again, begin),
+        cmocka_unit_test_setup(health__knows_who_leads, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
         cmocka_unit_test(a_promoted_standbys_past__says_which_branch_it_left),
         cmocka_unit_test(health__who_is_removed_is_gone_and_nobody_else),
