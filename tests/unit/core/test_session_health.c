@@ -309,6 +309,23 @@ static void a_standbys_row__is_its_branch(void **state)
     assert_int_equal(servers[B].last.shown.branch, weir_branch_of(SYSTEM, 2, 7));
 }
 
+/* The primary has its row. Who follows it and could look has not replayed that yet; who could not is on its branch. */
+static void a_standby_without_a_row__is_on_the_primarys_branch_unless_it_could_look(void **state)
+{
+    for (int looked = 0; looked < 2; looked++) {
+        begin(state);
+        struct weir_health_reply reply = reply_of(primary(2, 200));
+        reply.looked = true;
+        assert_int_equal(weir_branches_add(&reply.branches, 2, "2", 1), 0);
+        weir_health_hear(&health, &servers[B], &reply);
+        assert_true(servers[B].last.shown.told);
+        reply = reply_of(standby(2, 200));
+        reply.looked = looked;
+        weir_health_hear(&health, &servers[A], &reply);
+        assert_int_equal(servers[A].last.shown.branch, looked ? 0 : weir_branch_of(SYSTEM, 2, 2));
+    }
+}
+
 /* The history names the ancestors and the table their branches, whichever of the two is read first. */
 static void a_table__is_learned_before_the_history_or_after_it(void **state)
 {
@@ -401,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(a_strangers_history__is_not_known, begin),
         cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
         cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
+        cmocka_unit_test(a_standby_without_a_row__is_on_the_primarys_branch_unless_it_could_look),
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(health__a_primary_that_was_left_does_not_stand, begin),
         cmocka_unit_test_setup(a_standby_that_was_timeless__is_on_its_branch_again, begin),
