@@ -105,6 +105,20 @@ static void token__comes_back_from_its_text(void **state)
     weir_signer_destroy(signer);
 }
 
+/* There is but one first timeline. */
+static void token__of_a_branch_of_the_first_timeline_is_none(void **state)
+{
+    (void)state;
+    struct weir_session_token token = { .count = 1,
+                                        .places = { { .system = 9, .position = 8, .timeline = 2, .branch = 5 } } };
+    for (uint32_t timeline = 2; timeline > 0; timeline--) {
+        token.places[0].timeline = timeline;
+        struct weir_session_token again;
+        const struct text text = written(&token, NULL);
+        assert_int_equal(reading(&text, NULL, &again) == 0, timeline == 2);
+    }
+}
+
 static void token__of_two_has_the_latest_of_each_time(void **state)
 {
     (void)state;
@@ -429,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token__comes_back_from_its_text),
+        cmocka_unit_test(token__of_a_branch_of_the_first_timeline_is_none),
         cmocka_unit_test(token__of_two_has_the_latest_of_each_time),
         cmocka_unit_test(token__is_in_order_whatever_came_first),
         cmocka_unit_test(token__fits_into_its_bound_at_its_longest),
