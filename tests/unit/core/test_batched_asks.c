@@ -252,6 +252,7 @@ static void batched__reckons_with_what_has_refilled(void **state)
     const struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + MS + 10000); /* 100 are back */
     assert_int_equal(effects.say, WEIR_SHARE_YES);
     assert_int_equal(effects.verdict.remaining, 1000 - 500 + 100 - 1);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 4, SECOND + MS + 10000).verdict.remaining, 1000 - 500 + 100 - 5);
 }
 
 /* What is refused is so for a nanosecond at least. */

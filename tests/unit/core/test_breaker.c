@@ -329,9 +329,27 @@ static void breaker__waits_twice_as_long_each_time(void **state)
     }
 }
 
+/* Good probes of before it opened again say nothing. */
+static void breaker__counts_its_probes_anew(void **state)
+{
+    (void)state;
+    begin();
+    open_it();
+    for (int again = 0; again < 2; again++) {
+        wait_half_open();
+        for (unsigned good = 1; good < options.probes; good++)
+            assert_true(ask(true));
+        assert_int_equal(breaker.state, WEIR_BREAKER_HALF_OPEN);
+        assert_true(ask(again));
+        assert_int_equal(breaker.state, again ? WEIR_BREAKER_CLOSED : WEIR_BREAKER_OPEN);
+        assert_int_equal(breaker.probes_good, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(breaker__counts_its_probes_anew),
         cmocka_unit_test(breaker__opens_after_failures_in_a_row),
         cmocka_unit_test(breaker__opens_when_half_of_a_window_fails),
         cmocka_unit_test(breaker__waits_twice_as_long_each_time_up_to_a_bound),

@@ -87,6 +87,68 @@ static void what_becomes_a_permit_is_carried_like_anything_else(void **state)
     assert_int_equal(weir_limit_carried(&plain, &to, WEIR_ON_CHANGE_PROPORTIONAL, &key, &event), 8);
 }
 
+/* In the same windows a share that is smaller is given back. */
+static void a_smaller_share_is_fewer_units(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = {
+        .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = SECOND, .align = WEIR_ALIGN_FIRST
+    };
+    struct weir_limit_spec half = spec;
+    struct weir_limit from, to;
+    half.count = 5;
+    assert_int_equal(weir_limit_init(&from, &spec, 0, NULL), 0);
+    assert_int_equal(weir_limit_init(&to, &half, 0, NULL), 0);
+    const struct weir_event event = { .now_ns = NOW, .cost = 4 };
+    struct weir_state key = weir_state_fresh(&from, NOW);
+    weir_algorithm_fixed.add(&from, &key, &event, 4);
+    weir_limit_convert(&from, &to, WEIR_ON_CHANGE_PROPORTIONAL, &key, &event);
+    assert_int_equal(key.count, 2);
+}
+
+/* A log of all that is carried; of permits what the permits need; else none. */
+static void what_is_carried_needs_room_where_it_goes(void **state)
+{
+    (void)state;
+    const struct weir_event event = { .now_ns = NOW };
+    uint64_t words[64];
+    struct weir_state key = { .log = { .times = words, .room = 64, .used = 20 } };
+    const struct weir_limit log = limit_of(WEIR_SLIDING_LOG, 100, SECOND);
+    const struct weir_limit permits = limit_of(WEIR_CONCURRENCY, 100, SECOND);
+    const struct weir_limit bucket = limit_of(WEIR_TOKEN_BUCKET, 100, SECOND);
+    for (uint64_t i = 0; i < 64; i++)
+        words[i] = NOW + SECOND + i;
+    assert_int_equal(weir_limit_room_carried(&log, &key, &event, 10), 32);
+    assert_int_equal(weir_limit_room_carried(&log, &key, &event, 40), 64);
+    assert_int_equal(weir_limit_room_carried(&bucket, &key, &event, 40), 0);
+    key.log.used = 0;
+    assert_int_equal(weir_limit_room_carried(&permits, &key, &event, 40), 128);
+}
+
+/* What lies behind the permits in their array is none of theirs. */
+static void permits_move_no_more_than_they_have(void **state)
+{
+    (void)state;
+    enum { ROOM = 16, ALL = 64 };
+    const struct weir_limit limit = limit_of(WEIR_CONCURRENCY, 8, 10 * SECOND);
+    for (uint64_t goes = 1; goes <= 4; goes++) {
+        uint64_t words[ALL];
+        struct weir_state key = weir_state_fresh(&limit, NOW);
+        key.log = (struct weir_log){ .times = words, .room = ROOM };
+        for (uint64_t i = 0; i < ALL; i++)
+            words[i] = 1000 + i;
+        for (uint64_t i = 1; i <= 4; i++) {
+            const struct weir_event event = { .now_ns = NOW + i, .cost = 1, .permit = i };
+            weir_algorithm_concurrency.add(&limit, &key, &event, 1);
+        }
+        const struct weir_event later = { .now_ns = NOW + 5 };
+        assert_int_equal(weir_limit_release(&limit, &key, &later, goes), 1);
+        assert_int_equal(weir_limit_renew(&limit, &key, &later, goes == 1 ? 2 : 1), 10 * SECOND);
+        for (uint64_t i = 8; i < ALL; i++)
+            assert_int_equal(words[i], 1000 + i);
+    }
+}
+
 static void a_counter_holds_63_bits(void **state)
 {
     const struct weir_limit limit = limit_of(WEIR_SLIDING_COUNTER, 10, SECOND);
@@ -126,6 +188,9 @@ int main(void)
         cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
         cmocka_unit_test(what_is_owed_beyond_the_capacity_lies_ahead),
         cmocka_unit_test(what_becomes_a_permit_is_carried_like_anything_else),
+        cmocka_unit_test(a_smaller_share_is_fewer_units),
+        cmocka_unit_test(what_is_carried_needs_room_where_it_goes),
+        cmocka_unit_test(permits_move_no_more_than_they_have),
         cmocka_unit_test(a_counter_holds_63_bits),
         cmocka_unit_test(an_attempt_ends_what_a_clock_that_jumped_left),
     };

@@ -293,6 +293,45 @@ static void flight__a_cut_window_counts_from_nothing(void **state)
     assert_int_equal(flight.size, size + 1);
 }
 
+static void flight__knows_how_many_were_under_way_at_most(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 3; i++)
+        weir_flight_sent(&flight);
+    weir_flight_lost(&flight);
+    weir_flight_lost(&flight);
+    weir_flight_sent(&flight);
+    assert_int_equal(flight.under_way, 2);
+    assert_int_equal(flight.under_way_most, 3);
+}
+
+/* What was good before it says nothing. */
+static void flight__a_window_that_is_cut_again_counts_from_nothing(void **state)
+{
+    (void)state;
+    begin();
+    round_of(WEIR_FLIGHT_START, MS);
+    round_of(flight.size, 15 * MS); /* cuts */
+    uint32_t size = flight.size;
+    now_ns += BUDGET;
+    for (uint32_t i = 0; i < size; i++)
+        weir_flight_sent(&flight);
+    for (uint32_t i = 0; i < size - 1; i++)
+        weir_flight_answered(&flight, now_ns, now_ns + MS);
+    weir_flight_answered(&flight, now_ns, now_ns + BUDGET); /* cuts */
+    assert_int_equal(flight.size, size / 2);
+    assert_int_equal(flight.under_way_most, 0);
+    now_ns += 2 * BUDGET;
+    for (uint32_t i = 0; i < size / 2; i++)
+        weir_flight_sent(&flight);
+    for (uint32_t i = 0; i < size / 2; i++) {
+        assert_int_equal(flight.size, size / 2);
+        weir_flight_answered(&flight, now_ns, now_ns + MS);
+    }
+    assert_int_equal(flight.size, size / 2 + 1);
+}
+
 /* What a stall left is gone with the first answer that shows it is over: nothing is refused for it. */
 static void flight__forgets_a_stall_when_it_is_over(void **state)
 {
@@ -358,6 +397,8 @@ static void flight__that_shows_a_short_queue_has_found_its_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flight__knows_how_many_were_under_way_at_most),
+        cmocka_unit_test(flight__a_window_that_is_cut_again_counts_from_nothing),
         cmocka_unit_test(flight__forgets_a_stall_when_it_is_over),
         cmocka_unit_test(flight__that_is_hardly_used_any_more_does_not_grow),
         cmocka_unit_test(flight__is_full_when_as_many_are_under_way_as_it_holds),

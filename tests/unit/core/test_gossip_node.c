@@ -218,13 +218,79 @@ static void gossip__knows_of_as_many_nodes_as_there_are(void **state)
     net_start(net, 2);
     net_pass(net, SECOND);
     weir_gossip_met_later(&net->node[2].gossip, net->node[2].gossip.epoch + 1);
+    net->node[0].peers[3].news = net_key(net, 0, 0);
     weir_gossip_forget(&net->node[0].gossip, net_key(net, 0, 0));
+    assert_ptr_equal(net->node[0].peers[3].news, net_key(net, 0, 0));
+    net->node[0].peers[3].news = NULL;
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t j = 3; j < NET_NODES; j++) {
             assert_memory_equal(&net->node[i].peers[j], &none, sizeof none);
             for (size_t k = 0; k < NET_KEYS; k++)
                 assert_memory_equal(&net->node[i].about[k][j], &nothing, sizeof nothing);
         }
+}
+
+/* Of 64 nodes each has a 64th of the refill. */
+static void gossip_key__waits_for_its_share_of_the_slack(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec daily = {
+        .algorithm = WEIR_TOKEN_BUCKET, .count = 1, .period_ns = DAY, .burst = 3650
+    };
+    static struct weir_gossip_peer peers[64];
+    static struct weir_gossip_about about[64];
+    struct weir_gossip node;
+    struct weir_gossip_limit limit;
+    struct weir_gossip_key key;
+    const uint64_t id[2] = { 1, 0 };
+    weir_gossip_init(&node, 64, 0, 1, peers, T0);
+    assert_int_equal(weir_gossip_limit_init(&limit, 1, &daily, 1000, NULL), 0);
+    weir_gossip_limit_add(&node, &limit);
+    node.synced = true;
+    weir_gossip_key_init(&node, &key, id, &limit, about, T0);
+    const struct weir_event some = { .now_ns = T0, .cost = 800 };
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(&node, &key, &some, false, &verdict), WEIR_SHARE_YES);
+    assert_int_equal(weir_gossip_reserve(&node, &key, &some, true, &verdict), WEIR_SHARE_NO);
+    assert_true(verdict.retry_after_ns == 64 * 600 * DAY);
+    assert_int_equal(verdict.remaining, 200);
+    struct weir_gossip_word word;
+    weir_gossip_word(&node, &key, &some, &word);
+    assert_ptr_equal(word.entries[0], &about[0].entry);
+    assert_null(word.entries[1]); /* of whom nothing is known */
+}
+
+/* What is cancelled was not admitted. */
+static void gossip_key__what_is_cancelled_is_charged_no_more(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_key *key = net_key(net, 0, 0);
+    const struct weir_event five = net_event(net, 0, 5), two = net_event(net, 0, 2);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(node, key, &five, false, &verdict), WEIR_SHARE_YES);
+    assert_int_equal(weir_gossip_reserve(node, key, &two, false, &verdict), WEIR_SHARE_YES);
+    const uint64_t charged = key->charged;
+    weir_gossip_cancel(node, key, &two);
+    assert_int_equal(key->charged, charged - 2);
+    assert_int_equal(key->reserved, 5);
+}
+
+/* Who knows nothing itself asks for all once more when the other has learned what there is, and not before. */
+static void gossip__who_has_learned_is_heard_from_the_beginning(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 2, &by_second, 10);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = 7, .seq = 1, .until = 5 };
+    for (head.seq = 1; head.seq < 4; head.seq++) {
+        head.synced = head.seq == 3;
+        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+        assert_int_equal(node->peers[1].have, head.seq == 2 ? 5 : 0);
+        weir_gossip_hear_end(node, &head, true, net_clock(net, 0));
+        assert_int_equal(node->peers[1].have, 5);
+    }
 }
 
 /* How long it takes until nothing counts of what was admitted. */
@@ -406,6 +472,9 @@ int main(void)
         cmocka_unit_test(gossip_key__of_losses_those_of_the_last_fill_time_count),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
         cmocka_unit_test(gossip__a_limit_fills_in_its_time),
+        cmocka_unit_test(gossip_key__waits_for_its_share_of_the_slack),
+        cmocka_unit_test(gossip_key__what_is_cancelled_is_charged_no_more),
+        cmocka_unit_test(gossip__who_has_learned_is_heard_from_the_beginning),
         cmocka_unit_test(gossip__knows_of_as_many_nodes_as_there_are),
         cmocka_unit_test(gossip__nothing_is_known_of_anybody_at_the_start),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),

@@ -245,6 +245,18 @@ static void assert_used_in_window(struct net *net, uint64_t window, uint64_t use
 }
 
 /* However late it comes, and whoever tells it. */
+/* In ticks that are finer than nanoseconds, too. */
+static void test_a_fast_bucket_refills(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec fast = { .count = 10000000, .period_ns = SECOND, .burst = 1000 };
+    struct net *net = net_begin(&the_net, 1, 1, &fast, 1000);
+    assert_true(net->node[0].limit.limit.shift > 0);
+    assert_true(net_ask(net, 0, 0, 100, true));
+    net->now_ns += 5000; /* 50 are back */
+    assert_int_equal(net_used(net, 0, 0), 50);
+}
+
 static void test_a_window_of_the_calendar_is_charged_its_own_units(void **state)
 {
     (void)state;
@@ -273,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_what_the_teller_does_not_know_comes_on_top),
         cmocka_unit_test(test_what_a_former_start_admitted_does_not_come_on_top),
         cmocka_unit_test(test_what_was_counted_before_goes_unless_something_was_lost),
+        cmocka_unit_test(test_a_fast_bucket_refills),
         cmocka_unit_test(test_a_window_of_the_calendar_is_charged_its_own_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,20 @@ static void lease__a_lost_deadline_stays_lost(void **state)
 
 /* ---- incarnations ---- */
 
+/* Room is left below the last of all, or up to one's own. */
+static void lease__an_incarnation_that_was_seen_leaves_room(void **state)
+{
+    (void)state;
+    uint64_t most = 1;
+    while (most < WEIR_INCARNATION_MAX && weir_incarnation_leaves_room(1, most))
+        most *= 2;
+    assert_true(most > 1000); /* far above an own one that is low */
+    assert_true(weir_incarnation_leaves_room(WEIR_INCARNATION_MAX, WEIR_INCARNATION_MAX));
+    assert_false(weir_incarnation_leaves_room(1, WEIR_INCARNATION_MAX));
+    assert_true(weir_incarnation_leaves_room(WEIR_INCARNATION_MAX - 1, WEIR_INCARNATION_MAX - 1));
+    assert_false(weir_incarnation_leaves_room(WEIR_INCARNATION_MAX - 1, WEIR_INCARNATION_MAX));
+}
+
 static void lease__the_incarnation_is_above_all_that_was_seen(void **state)
 {
     (void)state;
@@ -332,6 +346,7 @@ int main(void)
         cmocka_unit_test(lease__a_renewal_after_the_end_is_refused_though_nobody_took_it),
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),
         cmocka_unit_test(lease__a_lost_deadline_stays_lost),
+        cmocka_unit_test(lease__an_incarnation_that_was_seen_leaves_room),
         cmocka_unit_test(lease__the_incarnation_is_above_all_that_was_seen),
         cmocka_unit_test(lease__a_raise_above_the_clock_waits_for_its_next_second),
         cmocka_unit_test(lease__a_witness_tells_a_store_that_went_back_or_is_another),

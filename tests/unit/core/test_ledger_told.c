@@ -134,6 +134,30 @@ static void ledger__has_no_more_stints_than_it_counts(void **state)
     assert_int_equal(weir_ledger_held(&world.ledger), 0);
 }
 
+/* A limit that had windows before it was reloaded, or others: what was spent in them is none of its own. */
+static void ledger__what_was_spent_in_no_window_of_its_own_is_not_charged(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec *const specs[] = { &bucket, &aligned };
+    for (size_t i = 0; i < 2; i++) {
+        world_init(&world, 1, specs[i], i == 0);
+        struct weir_share_ask tells = { .stint = 7, .seq = 1, .spent = 3, .ttl_ns = SECOND };
+        tells.window = weir_ticks_at(world.now_ns + SECOND, world.limit.shift) + 1;
+        world_ask(&world, &tells);
+        assert_int_equal(peek(0).remaining, world.limit.capacity);
+    }
+}
+
+/* One unit is held as any number of them is. */
+static void ledger__the_hold_of_a_unit_ends(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    ask(1, 0, 0, 1);
+    assert_int_equal(peek(20).retry_after_ns, SECOND);
+    assert_int_equal(peek(20).reset_after_ns, SECOND);
+}
+
 /* The wait is for what refills, if that is enough; for a hold to end, if not. */
 static void ledger__waits_for_the_refill_or_for_a_hold_to_end(void **state)
 {
@@ -340,6 +364,8 @@ int main(void)
         cmocka_unit_test(ledger__of_a_log_that_a_clock_left_a_debt_is_no_more),
         cmocka_unit_test(ledger__names_the_window_that_is_open),
         cmocka_unit_test(ledger__has_no_more_stints_than_it_counts),
+        cmocka_unit_test(ledger__what_was_spent_in_no_window_of_its_own_is_not_charged),
+        cmocka_unit_test(ledger__the_hold_of_a_unit_ends),
         cmocka_unit_test(ledger__waits_for_the_refill_or_for_a_hold_to_end),
         cmocka_unit_test(ledger__of_what_is_held_a_unit_counts),
         cmocka_unit_test(ledger__tells_a_delay_beside_what_is_held),

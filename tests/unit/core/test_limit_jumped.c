@@ -96,10 +96,44 @@ static void a_log_that_is_ahead_needs_no_room_for_what_is_in_it(void **state)
     assert_int_equal(weir_limit_room(&key.limit, &key.state, &event, 9), 16);
 }
 
+/* Wall time fell back: however little was used, until the window ends nothing is admitted. */
+static void a_closed_window_is_waited_for(void **state)
+{
+    (void)state;
+    struct key key;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW, .count = 4, .period_ns = SECOND };
+    use_ahead(&key, &spec);
+    const struct weir_event event = { .now_ns = T0 + HOUR + 5 * SECOND,
+                                      .cost = 1,
+                                      .window = { T0 / SECOND + 3605, 700 * MS, true } };
+    struct weir_verdict verdict;
+    assert_int_equal(weir_limit_wait_ns(&key.limit, &key.state, &event, 0), 700 * MS);
+    assert_false(weir_limit_judge(&key.limit, &key.state, &event, &verdict));
+    assert_int_equal(verdict.retry_after_ns, 700 * MS);
+}
+
+/* Nothing is charged: the key stays as it was, whatever time it is. */
+static void what_costs_nothing_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct key key;
+        use_ahead(&key, &specs[i]);
+        const struct weir_state before = key.state;
+        const struct weir_event later = event_at(T0 + 2 * HOUR, 0);
+        struct weir_verdict verdict;
+        assert_true(weir_limit_judge(&key.limit, &key.state, &later, &verdict));
+        weir_limit_charge(&key.limit, &key.state, &later, &verdict);
+        assert_memory_equal(&key.state, &before, sizeof before);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_ahead_is_answered_for_as_if_it_were_settled),
+        cmocka_unit_test(what_costs_nothing_changes_nothing),
+        cmocka_unit_test(a_closed_window_is_waited_for),
         cmocka_unit_test(a_log_that_is_ahead_needs_no_room_for_what_is_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,9 @@ static void test_nobody_is_known_at_the_start(void **state)
         assert_int_equal(members.node[j].since_ns, T0);
         assert_int_equal(members.node[j].state, j == 1 ? WEIR_MEMBERSHIP_SELF : WEIR_MEMBERSHIP_UNKNOWN);
     }
+    weir_membership_told(&members, 3, T0 + SECOND); /* there is none */
+    assert_int_equal(members.node[3].heard_ns, 0);
+    assert_int_equal(members.node[3].state, WEIR_MEMBERSHIP_UNKNOWN);
 }
 
 static void test_a_silent_node_is_pinged_then_through_others_then_suspected_then_dead(void **state)

@@ -45,7 +45,9 @@ static void permits_end_within_a_lease_though_the_clock_came_back(void **state)
     struct weir_verdict verdict;
     assert_false(weir_limit_judge(&p.limit, &p.state, &event, &verdict));
     assert_int_equal(verdict.retry_after_ns, LEASE); /* as if it were settled */
+    p.words[2 * PERMITS] = UINT64_MAX;               /* behind them nothing is theirs */
     weir_limit_settle(&p.limit, &p.state, &event);
+    assert_true(p.words[2 * PERMITS] == UINT64_MAX);
     assert_int_equal(weir_limit_lease_ns(&p.limit, &p.state, &event, 1), LEASE);
     assert_int_equal(weir_limit_used(&p.limit, &p.state, &event), PERMITS);
     /* and no longer than that the key keeps its place */

@@ -38,6 +38,7 @@ static void a_number_that_only_keys_say_is_passed(void **state)
     assert_int_equal(a.newest.number, NOW_S + 6);
     assert_int_equal(a.newest.checksum, 7);
     assert_int_equal(weir_revision_passed(&a.newest), 1); /* that of a start */
+    assert_int_equal(weir_revision_passed(&(struct weir_revision){ .superseded = { UINT64_MAX } }), 0); /* of none */
     visit(&engine, &a, NOW_S);
     visit(&engine, &b, NOW_S);
     assert_int_equal(b.newest.number, NOW_S + 6);

@@ -152,9 +152,26 @@ static void more_may_be_learned__of_any_place_that_is_on_a_higher_timeline(void 
     }
 }
 
+/* Of a session that was at two systems a primary answers for what was seen in its own. */
+static void another_systems_place__is_no_matter_to_a_primary(void **state)
+{
+    (void)state;
+    struct weir_policy_request request = begin();
+    (void)see(2, 160);
+    const struct weir_place other = { .system = SYSTEM + 1, .timeline = 1, .position = 8 };
+    assert_int_equal(weir_session_token_add(&token, &other, &known), 0);
+    for (uint64_t since = 0; since < 2; since++) {
+        servers[0].asked_ns = CAME - 1 + 2 * since;
+        const struct weir_route route = weir_route_choose(&request.route);
+        assert_int_equal(route.server, 0);
+        assert_int_equal(route.verdict, WEIR_PLACE_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_systems_place__is_no_matter_to_a_primary),
         cmocka_unit_test(what_was_seen_elsewhere__may_not_show_at_the_primary),
         cmocka_unit_test(what_a_primary_showed_before__is_enough_if_it_reaches),
         cmocka_unit_test(more_may_be_learned__of_any_place_that_is_on_a_higher_timeline),

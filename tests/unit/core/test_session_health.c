@@ -179,6 +179,18 @@ static void a_standby_that_was_timeless__is_on_its_branch_again(void **state)
     assert_int_equal(servers[A].last.shown.branch, weir_branch_of(SYSTEM, 2, 2));
 }
 
+static void health__knows_who_leads(void **state)
+{
+    (void)state;
+    struct weir_shown shown = primary(1, 104);
+    shown.run = 5;
+    shown.started = 6;
+    hear(A, shown);
+    assert_int_equal(health.known.leading.timeline, 1);
+    assert_int_equal(health.known.leading.run, 5);
+    assert_int_equal(health.known.leading.started, 6);
+}
+
 static void a_connection__tells_of_runs_that_are_known(void **state)
 {
     (void)state;
@@ -297,6 +309,23 @@ static void a_standbys_row__is_its_branch(void **state)
     assert_int_equal(servers[B].last.shown.branch, weir_branch_of(SYSTEM, 2, 7));
 }
 
+/* The primary has its row. Who follows it and could look has not replayed that yet; who could not is on its branch. */
+static void a_standby_without_a_row__is_on_the_primarys_branch_unless_it_could_look(void **state)
+{
+    for (int looked = 0; looked < 2; looked++) {
+        begin(state);
+        struct weir_health_reply reply = reply_of(primary(2, 200));
+        reply.looked = true;
+        assert_int_equal(weir_branches_add(&reply.branches, 2, "2", 1), 0);
+        weir_health_hear(&health, &servers[B], &reply);
+        assert_true(servers[B].last.shown.told);
+        reply = reply_of(standby(2, 200));
+        reply.looked = looked;
+        weir_health_hear(&health, &servers[A], &reply);
+        assert_int_equal(servers[A].last.shown.branch, looked ? 0 : weir_branch_of(SYSTEM, 2, 2));
+    }
+}
+
 /* The history names the ancestors and the table their branches, whichever of the two is read first. */
 static void a_table__is_learned_before_the_history_or_after_it(void **state)
 {
@@ -354,6 +383,13 @@ static void a_promoted_standbys_past__says_which_branch_it_left(void **state)
         const struct weir_history *learned = weir_known_find(&health.known, 3, weir_branch_of(SYSTEM, 3, started));
         assert_non_null(learned);
         assert_int_equal(learned->ancestors[1].branch, started == 9 ? weir_branch_of(SYSTEM, 2, 2) : 0);
+        reply.shown.timeline = reply.history.timeline = 4; /* of which the beginning is cut off */
+        reply.history.count = 1;
+        reply.history.ancestors[0] = (struct weir_ancestor){ 2, 160, 0 };
+        reply.begun_ns = now_ns += MS;
+        weir_health_hear(&health, &servers[A], &reply);
+        learned = weir_known_find(&health.known, 4, weir_branch_of(SYSTEM, 4, started));
+        assert_int_equal(learned->ancestors[0].branch, started == 9 ? weir_branch_of(SYSTEM, 2, 2) : 0);
     }
 }
 
@@ -382,9 +418,11 @@ int main(void)
         cmocka_unit_test_setup(a_strangers_history__is_not_known, begin),
         cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
         cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
+        cmocka_unit_test(a_standby_without_a_row__is_on_the_primarys_branch_unless_it_could_look),
         cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(health__a_primary_that_was_left_does_not_stand, begin),
         cmocka_unit_test_setup(a_standby_that_was_timeless__is_on_its_branch_again, begin),
+        cmocka_unit_test_setup(health__knows_who_leads, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
         cmocka_unit_test(a_promoted_standbys_past__says_which_branch_it_left),
         cmocka_unit_test(health__who_is_removed_is_gone_and_nobody_else),

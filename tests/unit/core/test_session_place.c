@@ -287,6 +287,13 @@ static void place__seen_is_what_the_server_may_have_shown(void **state)
     struct weir_shown primary = PRIMARY(2, 80), standby = STANDBY(2, 80);
     struct weir_place place = { 0 };
     (void)state;
+    primary.branch = standby.branch = 22;
+    assert_int_equal(weir_place_seen(&primary, &place), 0);
+    assert_int_equal(place.branch, 22);
+    primary.timeline = 1; /* of which there is but one */
+    assert_int_equal(weir_place_seen(&primary, &place), 0);
+    assert_int_equal(place.branch, 0);
+    primary.timeline = 2;
     assert_int_equal(weir_place_seen(&primary, &place), 0);
     assert_true(place.system == 9 && place.position == 80 && place.run == 0 && place.timeline == 2 && !place.standby);
     primary.flushed = 72;

@@ -281,9 +281,73 @@ static void position__sizes_are_powers_of_two(void **state)
     assert_false(weir_position_sizes(32, 4096));
 }
 
+/* ---- arrays that others stand behind ---- */
+
+/* In whatever order they come they stand in theirs, and nothing else is written to. */
+static void known__holds_what_was_told_and_nothing_else(void **state)
+{
+    (void)state;
+    static const uint32_t orders[][4] = { { 2, 3, 4, 5 }, { 5, 4, 3, 2 }, { 2, 5, 3, 4 }, { 3, 5, 2, 4 } };
+    for (size_t o = 0; o < sizeof orders / sizeof orders[0]; o++) {
+        static struct weir_known known, none;
+        for (unsigned i = 4; i < WEIR_HISTORIES_MAX; i++)
+            none.histories[i].timeline = 1000 + i;
+        for (unsigned i = 4; i < WEIR_RUNS_MAX; i++)
+            none.runs[i].timeline = 1000 + i;
+        known = none;
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t timeline = orders[o][i];
+            weir_known_history(&known, 9, &(struct weir_history){ .timeline = timeline, .branch = 10 + timeline });
+            weir_known_run(&known, 9, timeline, 10 + timeline, 20 + timeline, 100 * timeline);
+        }
+        assert_int_equal(known.history_count, 4);
+        assert_int_equal(known.run_count, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_true(known.histories[i].timeline == 2 + i && known.histories[i].branch == 12 + i);
+            assert_true(known.runs[i].timeline == 2 + i && known.runs[i].branch == 12 + i);
+            assert_true(known.runs[i].run == 22 + i && known.runs[i].flushed == 200 + 100 * i);
+        }
+        for (unsigned i = 4; i < WEIR_HISTORIES_MAX; i++)
+            assert_memory_equal(&known.histories[i], &none.histories[i], sizeof none.histories[i]);
+        for (unsigned i = 4; i < WEIR_RUNS_MAX; i++)
+            assert_memory_equal(&known.runs[i], &none.runs[i], sizeof none.runs[i]);
+        assert_memory_equal(known.same, none.same, sizeof none.same);
+        assert_memory_equal(&known.leading, &none.leading, sizeof none.leading);
+    }
+}
+
+/* What lies behind what is known is not known. */
+static void known__ends_where_it_says(void **state)
+{
+    (void)state;
+    static struct weir_known known = { .histories = { { .timeline = 5, .branch = 7 } },
+                                       .runs = { { .timeline = 5, .branch = 7, .run = 3, .flushed = 900 } },
+                                       .same = { { 5, 7, 8 } } };
+    assert_null(weir_known_find(&known, 5, 7));
+    assert_false(weir_known_is_same(&known, 5, 7, 8));
+    weir_known_run(&known, 9, 5, 7, 3, 100);
+    assert_int_equal(known.run_count, 1);
+    assert_int_equal(known.runs[0].flushed, 100);
+    weir_known_same(&known, 5, 11, 12);
+    assert_int_equal(known.same_count, 1);
+    assert_true(weir_known_is_same(&known, 5, 11, 12) && !weir_known_is_same(&known, 5, 7, 8));
+}
+
+/* All nodes name a branch alike, whatever version of weir they run. */
+static void branch__has_one_number(void **state)
+{
+    (void)state;
+    assert_int_equal(weir_branch_of(UINT64_C(0x0123456789abcdef), 2, UINT64_C(0xfedcba9876543210)), 878455957);
+    assert_int_equal(weir_branch_of(77, 0xfffffffe, 5), 821996013);
+    assert_int_equal(weir_branch_of(77, 1, 5), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known__holds_what_was_told_and_nothing_else),
+        cmocka_unit_test(known__ends_where_it_says),
+        cmocka_unit_test(branch__has_one_number),
         cmocka_unit_test(history__reads_what_postgresql_writes),
         cmocka_unit_test(history__refuses_what_is_none_and_changes_nothing),
         cmocka_unit_test(history__of_many_ancestors_keeps_the_newest_and_says_so),

@@ -38,6 +38,22 @@ static void waiting__a_list_that_is_cut_is_seen(void **state)
     assert_string_equal(weir_waiting_fault(&queue), "the list of those who wait is broken");
 }
 
+/* "For ever" is said of one who is asked: who may never be asked for may be in the last but one nanosecond. */
+static void waiting__is_asked_again_before_the_end_of_time(void **state)
+{
+    (void)state;
+    struct weir_waiting queue = { 0 };
+    struct weir_waiter two[2] = { { .later_ns = UINT64_MAX }, { .later_ns = UINT64_MAX } };
+    (void)weir_waiting_join(&queue, &two[0], NULL, 0);
+    assert_null(weir_waiting_ask(&queue, 5));
+    assert_true(queue.ask_ns == UINT64_MAX - 1);
+    two[1].later_ns = 7;
+    (void)weir_waiting_join(&queue, &two[1], NULL, 0);
+    assert_null(weir_waiting_ask(&queue, 5));
+    assert_int_equal(queue.ask_ns, 7);
+    assert_ptr_equal(weir_waiting_ask(&queue, 7), &two[1]);
+}
+
 enum fault { NOBODY, BACK_LINK, PHASE, TOO_MANY, TOO_FEW, NOT_LAST, NEW, IDLE, ONE_ASKED, FAULTS };
 
 /* Three wait, of whom the last has just come; then one thing is wrong. */
@@ -78,6 +94,7 @@ int main(void)
         cmocka_unit_test(waiter__moves_only_as_the_list_says),
         cmocka_unit_test(waiting__a_list_that_is_cut_is_seen),
         cmocka_unit_test(waiting__each_fault_is_seen),
+        cmocka_unit_test(waiting__is_asked_again_before_the_end_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -386,8 +386,18 @@ static void who_does_not_wait__has_servers_asked_once_more(void **state)
 {
     (void)state;
     struct weir_policy_request request = one_failover();
-    request.route.behind = WEIR_BEHIND_ERROR;
     see(2, 208);
+    request.route.behind = WEIR_BEHIND_OTHER;
+    snapshot.servers[0].asked_ns = snapshot.servers[1].asked_ns = CAME - 1;
+    request.caller = WEIR_POLICY_CONNECTION;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_WAIT);
+    request.route.behind = WEIR_BEHIND_ERROR;
+    snapshot.servers[0].asked_ns = CAME + 1; /* the other is out, and is not waited for */
+    snapshot.servers[0].shown.position = 208;
+    snapshot.servers[1].usable = false;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_END);
+    snapshot.servers[0].shown.position = 200;
+    snapshot.servers[1].usable = true;
     snapshot.servers[0].asked_ns = snapshot.servers[1].asked_ns = CAME - 1;
     request.caller = WEIR_POLICY_CONNECTION;
     assert_int_equal(next_at(request, 0), WEIR_POLICY_WAIT);
@@ -419,6 +429,12 @@ static void where_it_is__is_asked_before_it_leaves(void **state)
     assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
     request.route.write = false;
     snapshot.servers[1].asked_ns = CAME + 1;
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
+    snapshot.servers[1].asked_ns = CAME;
+    snapshot.servers[1].usable = false; /* it has to leave */
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
+    snapshot.servers[1].usable = true;
+    snapshot.servers[1].shown.position = 200; /* it need not leave */
     assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
 }
 

@@ -56,7 +56,7 @@ static void assert_same(const struct weir_session_token *a, const struct weir_se
     for (unsigned i = 0; i < a->count; i++) {
         assert_true(a->places[i].system == b->places[i].system && a->places[i].position == b->places[i].position);
         assert_true(a->places[i].run == b->places[i].run && a->places[i].timeline == b->places[i].timeline);
-        assert_true(a->places[i].standby == b->places[i].standby);
+        assert_true(a->places[i].standby == b->places[i].standby && a->places[i].branch == b->places[i].branch);
     }
 }
 
@@ -77,6 +77,7 @@ static struct weir_session_token random_token(struct test_random *random)
                                     .run = test_random_below(random, 2) ? random_number(random) : 0,
                                     .timeline = (uint32_t)random_number(random) | 1,
                                     .standby = test_random_below(random, 2) };
+        place.branch = place.timeline > 1 && test_random_below(random, 2) ? (uint32_t)random_number(random) : 0;
         assert_int_equal(weir_session_token_add(&token, &place, NULL), 0);
     }
     return token;
@@ -102,6 +103,32 @@ static void token__comes_back_from_its_text(void **state)
         assert_same(&token, &again);
     }
     weir_signer_destroy(signer);
+}
+
+/* There is but one first timeline. */
+static void token__of_a_branch_of_the_first_timeline_is_none(void **state)
+{
+    (void)state;
+    struct weir_session_token token = { .count = 1,
+                                        .places = { { .system = 9, .position = 8, .timeline = 2, .branch = 5 } } };
+    for (uint32_t timeline = 2; timeline > 0; timeline--) {
+        token.places[0].timeline = timeline;
+        struct weir_session_token again;
+        const struct text text = written(&token, NULL);
+        assert_int_equal(reading(&text, NULL, &again) == 0, timeline == 2);
+    }
+}
+
+static void token__of_two_has_the_latest_of_each_time(void **state)
+{
+    (void)state;
+    static const struct weir_session_token a = { .wrote_ns = 5, .stamp_ns = 9, .clock = 3 };
+    static const struct weir_session_token b = { .wrote_ns = 7, .stamp_ns = 2, .clock = 8 };
+    for (int swapped = 0; swapped < 2; swapped++) {
+        struct weir_session_token merged = swapped ? b : a;
+        assert_int_equal(weir_session_token_merge(&merged, swapped ? &a : &b, NULL), 0);
+        assert_true(merged.wrote_ns == 7 && merged.stamp_ns == 9 && merged.clock == 8 && merged.count == 0);
+    }
 }
 
 /* What cannot be merged stands by system, timeline, position, run and branch, in whatever order it came. */
@@ -416,6 +443,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token__comes_back_from_its_text),
+        cmocka_unit_test(token__of_a_branch_of_the_first_timeline_is_none),
+        cmocka_unit_test(token__of_two_has_the_latest_of_each_time),
         cmocka_unit_test(token__is_in_order_whatever_came_first),
         cmocka_unit_test(token__fits_into_its_bound_at_its_longest),
         cmocka_unit_test(token__with_any_bit_changed_is_refused),

@@ -2,6 +2,9 @@
  *
  * The table against a slow model: who is evicted was the cheapest of its lines, and everybody else is found again as it
  * was, whoever came, moved, grew, walked or rebased meanwhile. */
+#include <errno.h>
+#include <sys/mman.h>
+
 #include "table_model.h"
 
 /* ---- what is done to it ---- */
@@ -350,6 +353,42 @@ static void forget_nothing(void *context, uint32_t limit, uint64_t a, uint64_t b
     (void)context, (void)limit, (void)a, (void)b, (void)evicted;
 }
 
+static bool count_shown(void *context, uint64_t hash, const struct weir_held *seen)
+{
+    (void)hash, (void)seen;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* It moved past a reading, and was forgotten since. */
+static void who_has_gone_is_not_read(void **state)
+{
+    (void)state;
+    struct weir_table table;
+    uint64_t cursor = 0;
+    unsigned shown = 0;
+    assert_int_equal(weir_table_init(&table, 64 << 10, SKEW, NOW, forget_nothing, NULL), 0);
+    table.passed[table.passed_head++] = UINT64_C(5) << 40 | WEIR_PASSED_NOTED;
+    while (weir_table_read(&table, &cursor, 100, count_shown, &shown)) {
+    }
+    assert_int_equal(shown, 0);
+    assert_int_equal(table.passed_tail, 1);
+    weir_table_deinit(&table);
+}
+
+static void the_memory_goes_with_the_table(void **state)
+{
+    (void)state;
+    struct weir_table table;
+    unsigned char there;
+    assert_int_equal(weir_table_init(&table, 64 << 10, SKEW, NOW, forget_nothing, NULL), 0);
+    void *memory = table.lines;
+    assert_int_equal(mincore(memory, 1, &there), 0);
+    weir_table_deinit(&table);
+    assert_int_equal(mincore(memory, 1, &there), -1);
+    assert_int_equal(errno, ENOMEM);
+}
+
 /* Of empty places it takes the one beside another's, and leaves pairs to wide ones. */
 static void a_narrow_newcomer_fits_in_snugly(void **state)
 {
@@ -376,6 +415,8 @@ static void a_narrow_newcomer_fits_in_snugly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_gone_is_not_read),
+        cmocka_unit_test(the_memory_goes_with_the_table),
         cmocka_unit_test(a_narrow_newcomer_fits_in_snugly),
         cmocka_unit_test(whoever_goes_was_dead_or_the_cheapest_and_all_others_are_found_as_they_were),
         cmocka_unit_test(only_one_grows_it),
