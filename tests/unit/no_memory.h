@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that runs out: at the first allocation, the second, and so on until all were granted; or that is short for that
- * one alone. And what is not freed in the end. For programs linked with --wrap of the functions below, so that our calls of them come here first. */
+ * Memory that runs out: at the first allocation, the second, and so on until all were granted; or that is short for
+ * that one alone. And what is not freed in the end. For programs linked with --wrap of the functions below, so that our
+ * calls of them come here first. */
 #pragma once
 
 #include <pthread.h>
