@@ -223,7 +223,6 @@ static int begin(struct weir_limiter *limiter, const void *note, size_t note_siz
     struct weir_snapshot_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
-    writer->fd = -1;
     writer->limiter = limiter;
     writer->numbers = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *writer->numbers);
     writer->block.bytes = malloc(WEIR_SNAPSHOT_FRAME_BYTES + WEIR_SNAPSHOT_BLOCK_MAX + WEIR_SNAPSHOT_DIGEST_BYTES);

@@ -131,6 +131,12 @@ static void each_limit_has_its_own_time_zone(void **state)
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(verdicts[i].reset_after_ns, ((hours[i] + 12) % 24) * HOUR);
     assert_int_equal(f.limiter->zones_count, 2); /* each file once */
+    specs[0].tz = "Antarctica/Troll";            /* where walls are put back so far that a day is longer than most */
+    fixture_define(&f, specs, 2, T0);
+    assert_int_equal(weir_record_at(f.limiter, weir_id_number(f.ids[0]))->terms.limit.ahead_max -
+                         weir_record_at(f.limiter, weir_id_number(f.ids[1]))->terms.limit.ahead_max,
+                     weir_ticks_of(HOUR / 2, weir_record_at(f.limiter, weir_id_number(f.ids[0]))->terms.limit.shift,
+                                   WEIR_TICKS_SPAN_MAX));
     fixture_destroy(&f);
 }
 
@@ -347,6 +353,113 @@ static void memory_that_is_used_is_told(void **state)
     fixture_destroy(&f);
 }
 
+/* Of logs by the memory for all of them; of permits by the part that a name has of it, overrides not counted. */
+static void a_limit_that_is_never_reached_is_told(void **state)
+{
+    (void)state;
+    for (int permits = 0; permits < 2; permits++)
+        for (size_t names = 1; names <= 3; names++)
+            for (uint64_t over = 0; over < 2; over++) {
+                static const char *const variants[] = { "", "b", "c" }, *const called[] = { "a", "a2", "a3" };
+                struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 1, HOUR, 0);
+                struct weir_limit_def defs[4] = { { .name = "b", .spec = limit_of(WEIR_TOKEN_BUCKET, 1, HOUR, 0) } };
+                uint32_t room;
+                struct weir_fault fault;
+                weir_limit_id ids[4];
+                char text[sizeof fault.text];
+                assert_int_equal(weir_logs_longest(f.limiter->logs_bytes, permits ? names : 0, &room), 0);
+                room = permits ? room / 2 : room;
+                for (size_t i = 0; i < names; i++)
+                    defs[i + 1] = (struct weir_limit_def){
+                        .name = called[i], .spec = limit_of(permits ? WEIR_CONCURRENCY : WEIR_SLIDING_LOG, 1, HOUR, 0)
+                    };
+                if (names == 2) /* an override has its limit's part */
+                    assert_int_equal(weir_logs_longest(f.limiter->logs_bytes, permits ? 1 : 0, &room), 0);
+                if (names == 2) {
+                    room = permits ? room / 2 : room;
+                    defs[2].name = "a";
+                    defs[2].variant = variants[1];
+                }
+                defs[names].spec.count = room + over;
+                assert_int_equal(weir_limiter_define(f.limiter, defs, names + 1, NULL, ids, &fault), 0);
+                (void)snprintf(text, sizeof text, "is never reached: log_memory_max has room for %u of one key", room);
+                assert_string_equal(fault.text, over ? text : "");
+                assert_string_equal(fault.field, !over        ? ""
+                                                 : names == 1 ? "a.count"
+                                                 : names == 2 ? "a.count"
+                                                              : "a3.count");
+                fixture_destroy(&f);
+            }
+}
+
+/* Whose counts are found by a hash of the name: by those of many names, too. */
+static void each_name_keeps_its_permits(void **state)
+{
+    (void)state;
+    enum { NAMES = 3000 };
+    static struct weir_limit_def defs[NAMES];
+    static weir_limit_id ids[NAMES];
+    static char called[NAMES][8];
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 1, HOUR, 0);
+    const struct weir_time time = at(T0);
+    for (uint64_t count = 2; count < 5; count++) {
+        for (unsigned i = 0; i < NAMES; i++) {
+            (void)snprintf(called[i], sizeof called[i], "%u", i);
+            defs[i] = (struct weir_limit_def){ .name = called[i], .spec = limit_of(WEIR_CONCURRENCY, count, HOUR, 0) };
+        }
+        assert_int_equal(weir_limiter_define(f.limiter, defs, NAMES, &time, ids, NULL), 0);
+        for (unsigned i = 0; i < NAMES; i++) {
+            const struct weir_slice value = { "k", 1 };
+            struct weir_charge charge = { .limit = ids[i], .cost = 1 };
+            struct weir_limit_stats stats;
+            assert_int_equal(weir_limiter_key(f.limiter, ids[i], &value, 1, &charge.key), 0);
+            assert_true(weir_limiter_admit(f.limiter, &charge, &time));
+            assert_int_equal(weir_limiter_limit_stats(f.limiter, ids[i], &stats), 0);
+            assert_int_equal(stats.permits_given, count - 1);
+            assert_int_equal(stats.permits_out, count - 1);
+        }
+    }
+    fixture_destroy(&f);
+}
+
+/* Also where it was not the first at its place, and who was has gone. */
+static void a_name_is_found_behind_one_that_has_gone(void **state)
+{
+    (void)state;
+    static const uint8_t secret[16] = "sixteen bytes :)";
+    const struct weir_limiter_options options = { .memory_max = (size_t)4 << 20, .secret = secret };
+    const struct weir_sip_key key = weir_sip_key_load(secret);
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 2, HOUR, 0);
+    struct fixture f = fixture_create_with(&options, &spec, 1);
+    static unsigned of[WEIR_LOGS_OWNERS];
+    char called[2][12] = { "", "" };
+    struct weir_limit_def defs[2] = { { .name = called[0], .spec = spec }, { .name = called[1], .spec = spec } };
+    weir_limit_id ids[2];
+    struct weir_limit_stats stats;
+    const struct weir_time time = at(T0);
+    for (unsigned i = 1; !called[1][0]; i++) { /* two of one place */
+        (void)snprintf(called[1], sizeof called[1], "%u", i);
+        unsigned *other = &of[weir_siphash(&key, called[1], strlen(called[1])) % WEIR_LOGS_OWNERS];
+        if (*other)
+            (void)snprintf(called[0], sizeof called[0], "%u", *other);
+        else
+            called[1][0] = '\0';
+        *other = i;
+    }
+    assert_int_equal(weir_limiter_define(f.limiter, defs, 2, &time, ids, NULL), 0);
+    const struct weir_slice value = { "k", 1 };
+    struct weir_charge charge = { .limit = ids[1], .cost = 1 };
+    assert_int_equal(weir_limiter_key(f.limiter, ids[1], &value, 1, &charge.key), 0);
+    assert_true(weir_limiter_admit(f.limiter, &charge, &time));
+    for (defs[1].spec.count = 3; defs[1].spec.count < 8; defs[1].spec.count++) {
+        assert_int_equal(weir_limiter_define(f.limiter, &defs[1], 1, &time, ids, NULL), 0);
+        assert_int_equal(weir_limiter_limit_stats(f.limiter, ids[0], &stats), 0);
+        assert_int_equal(stats.permits_given, 1);
+        assert_int_equal(stats.permits_out, 1);
+    }
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +472,9 @@ int main(void)
         cmocka_unit_test(without_a_time_it_is_now),
         cmocka_unit_test(more_than_there_may_be_is_out_of_range),
         cmocka_unit_test(memory_that_is_used_is_told),
+        cmocka_unit_test(a_limit_that_is_never_reached_is_told),
+        cmocka_unit_test(each_name_keeps_its_permits),
+        cmocka_unit_test(a_name_is_found_behind_one_that_has_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,6 +300,52 @@ static void the_numbers_of_a_set_that_was_replaced_twice_are_free(void **state)
     fixture_destroy(&f);
 }
 
+/* What a walk was for is still due when the time moves far away meanwhile. */
+static void a_walk_under_way_stays_due_when_the_base_of_time_moves(void **state)
+{
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, 100 * DAY, 0);
+    struct weir_time time = at(T0 + 400 * DAY);
+    (void)state;
+    assert_false(weir_limiter_maintain(f.limiter, &time, 1));
+    for (unsigned i = 0; i < 1000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        (void)ask_at(&f, key, 4, time, 0);
+    }
+    time.now_ns += 15 * HOUR;
+    assert_true(weir_limiter_maintain(f.limiter, &time, 1)); /* the base is old */
+    time.now_ns += 100 * HOUR;
+    (void)ask_at(&f, "k", 1, time, 0); /* and is another one by now */
+    assert_true(weir_limiter_maintain(f.limiter, &time, 1));
+    while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+    }
+    assert_false(weir_limiter_maintain(f.limiter, &time, 1));
+    fixture_destroy(&f);
+}
+
+/* An override has the limits of its own numbers. Where a name has levels, a key may bring more from another one. */
+static void a_limit_owes_what_another_level_has(void **state)
+{
+    (void)state;
+    for (int levels = 0; levels < 2; levels++) {
+        struct fixture f = one_limit(WEIR_FIXED_WINDOW, 10, HOUR, 0);
+        const struct weir_limit_def defs[] = {
+            { "a", "", limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) },
+            { "a", levels ? "level:b" : "b", limit_of(WEIR_TOKEN_BUCKET, 1000, HOUR, 0) },
+            { "c", "", limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0) },
+        };
+        struct weir_limit right;
+        weir_limit_id ids[3];
+        assert_int_equal(weir_limiter_define(f.limiter, defs, 3, NULL, ids, NULL), 0);
+        assert_int_equal(weir_limit_init(&right, &defs[0].spec, f.limiter->skew_max_ns, NULL), 0);
+        for (size_t i = 0; i < 3; i += 2) {
+            const struct weir_limit *limit = &weir_record_at(f.limiter, weir_id_number(ids[i]))->terms.limit;
+            assert_int_equal(memcmp(limit, &right, sizeof right) == 0, !levels || i == 2);
+        }
+        fixture_destroy(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +362,8 @@ int main(void)
         cmocka_unit_test(a_peek_refuses_where_a_log_cannot_grow),
         cmocka_unit_test(a_time_far_away_is_the_tables_for_every_call),
         cmocka_unit_test(the_numbers_of_a_set_that_was_replaced_twice_are_free),
+        cmocka_unit_test(a_walk_under_way_stays_due_when_the_base_of_time_moves),
+        cmocka_unit_test(a_limit_owes_what_another_level_has),
     };
     return cmocka_run_group_tests_name("limiter findings", tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -121,7 +122,11 @@ static void a_snapshot(void **state)
 {
     (void)state;
     (void)snprintf(path, sizeof(path), "/tmp/weir-no-memory-%ld", (long)getpid());
+    struct stat before, after;
+    assert_int_equal(fstat(STDOUT_FILENO, &before), 0);
     each_in_turn(make_snapshot, 40);
+    assert_int_equal(fstat(STDOUT_FILENO, &after), 0); /* what was not opened was not closed */
+    assert_true(after.st_dev == before.st_dev && after.st_ino == before.st_ino);
     (void)unlink(path);
 }
 
@@ -386,13 +391,41 @@ static void a_file_is_taken_in_whole_or_not_at_all(void **state)
     }
 }
 
+ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
+
+static bool random_fails;
+
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
+{
+    return random_fails ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+/* Where no secret is given, and none can be had. */
+static void without_a_secret_there_is_nothing(void **state)
+{
+    (void)state;
+    const struct weir_share_host_options options = { .wake = wake_nobody };
+    struct weir_share_host *host = NULL;
+    struct weir_limiter *limiter = NULL;
+    random_fails = true;
+    assert_int_equal(weir_share_host_create(&options, &host), WEIR_EIO);
+    assert_int_equal(weir_limiter_create(NULL, &limiter, NULL), WEIR_EIO);
+    random_fails = false;
+    assert_true(!host && !limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limiter),     cmocka_unit_test(a_fallback),
-        cmocka_unit_test(a_gossip_host), cmocka_unit_test(a_share_host),
-        cmocka_unit_test(revisions),     cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
+        cmocka_unit_test(a_limiter),
+        cmocka_unit_test(a_fallback),
+        cmocka_unit_test(a_gossip_host),
+        cmocka_unit_test(a_share_host),
+        cmocka_unit_test(revisions),
+        cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
         cmocka_unit_test(a_snapshot),
+        cmocka_unit_test(without_a_secret_there_is_nothing),
     };
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }

@@ -179,6 +179,29 @@ static void what_has_ended_long_ago_is_not_given_back(void **state)
         }
 }
 
+/* One for all limits of a request that has any, and none where nothing of them is asked. */
+static void permits_are_numbered_one_after_the_other(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 9, LEASE, 0),
+                                             limit_of(WEIR_TOKEN_BUCKET, 9, HOUR, 0),
+                                             limit_of(WEIR_CONCURRENCY, 9, LEASE, 0) };
+    struct fixture f = fixture_create(specs, 3);
+    struct weir_verdict verdicts[3];
+    uint64_t last = ask(&f, 1, T0).ticket;
+    (void)ask_all(&f, "k", 1, T0, 0, verdicts);
+    assert_int_equal(verdicts[0].ticket, last + 1);
+    assert_int_equal(verdicts[2].ticket, last + 1);
+    struct weir_charge charges[2] = { charge_of(&f, 0, "k", 0), charge_of(&f, 1, "k", 1) };
+    struct weir_decision decision;
+    const struct weir_time time = at(T0);
+    assert_int_equal(weir_limiter_decide(f.limiter, charges, 2, &time, 0, &decision, verdicts), 0);
+    assert_true(decision.admitted);
+    assert_int_equal(verdicts[0].ticket, 0);
+    assert_int_equal(ask(&f, 1, T0).ticket, last + 2);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(reconfiguration__permits_go_with_their_limit_or_a_reset),
         cmocka_unit_test(reconfiguration__between_concurrency_and_a_rate_nothing_is_minted),
         cmocka_unit_test(what_has_ended_long_ago_is_not_given_back),
+        cmocka_unit_test(permits_are_numbered_one_after_the_other),
     };
     return cmocka_run_group_tests_name("permits kept", tests, NULL, NULL);
 }

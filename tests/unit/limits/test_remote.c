@@ -200,6 +200,26 @@ static void a_key_of_too_much_is_refused(void **state)
     }
 }
 
+/* As core/ compiles it for an engine that owns the clock; where walls are put back far, a window may be longer. */
+static void a_limit_is_compiled_for_the_engines_clock(void **state)
+{
+    (void)state;
+    static const char *const zones[] = { NULL, "Asia/Tokyo", "Antarctica/Troll" };
+    for (size_t i = 0; i < 3; i++) {
+        struct weir_limit_spec spec = window(WEIR_CALENDAR_DAY, 1, zones[i]);
+        spec.period_ns = 86400 * WEIR_NS_PER_SECOND;
+        struct weir_remote_limit limit;
+        struct weir_limit right;
+        assert_int_equal(weir_limit_init(&right, &spec, 0, NULL), 0);
+        weir_limit_zone_falls_back(&right, i == 2 ? 7200 * WEIR_NS_PER_SECOND : 0);
+        assert_int_equal(weir_remote_limit_init(&limit, "x", &spec, NULL), 0);
+        assert_int_equal(limit.limit.span, right.span);
+        assert_memory_equal(&limit.limit, &right, sizeof right);
+        assert_int_equal(limit.zone != NULL, i > 0);
+        weir_remote_limit_deinit(&limit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +228,7 @@ int main(void)
         cmocka_unit_test(a_revision_that_was_met_is_the_highest_that_can_be_passed),
         cmocka_unit_test(no_two_tuples_have_one_key_and_those_of_a_first_value_one_tag),
         cmocka_unit_test(a_key_of_too_much_is_refused),
+        cmocka_unit_test(a_limit_is_compiled_for_the_engines_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,6 +279,31 @@ static void a_name_has_the_id_that_it_always_had(void **state)
     weir_revisions_destroy(revisions);
 }
 
+/* Of a node without a name, that says nothing of the limit. */
+static void the_shortest_definition_is_one(void **state)
+{
+    (void)state;
+    const struct weir_revision_own nothing = { "x", { "", 0 }, 0 }, old = { "x", { "old", 3 }, 0 };
+    struct weir_revisions *mine, *theirs;
+    struct weir_revision_brief brief;
+    uint64_t number;
+    uint8_t *bytes;
+    size_t size;
+    assert_int_equal(weir_revisions_create(secret, "", &theirs), 0);
+    assert_int_equal(weir_revisions_own(theirs, &nothing, 1, WALL_NS), 0);
+    weir_revisions_alone(theirs, WALL_NS);
+    assert_true(weir_revisions_brief(theirs, 0, &brief));
+    assert_int_equal(weir_revisions_bytes(theirs, brief.id, &bytes, &size, &number), 0);
+    assert_int_equal(weir_revisions_create(secret, "n", &mine), 0);
+    assert_int_equal(weir_revisions_own(mine, &old, 1, WALL_NS), 0);
+    for (size_t less = 0; less < size; less++)
+        assert_int_equal(weir_revisions_hear(mine, brief.id, bytes, size - less, true, WALL_NS),
+                         less == 0 ? WEIR_REVISION_OLDER : WEIR_REVISION_CORRUPT); /* nobody has had "old" */
+    free(bytes);
+    weir_revisions_destroy(mine);
+    weir_revisions_destroy(theirs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_head_that_is_not_ours_is_corrupt),
         cmocka_unit_test(a_definition_of_other_sizes_is_corrupt),
         cmocka_unit_test(a_name_has_the_id_that_it_always_had),
+        cmocka_unit_test(the_shortest_definition_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
