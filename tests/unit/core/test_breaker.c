@@ -346,9 +346,23 @@ static void breaker__counts_its_probes_anew(void **state)
     }
 }
 
+/* A window that is over is followed by one that counts as the first did. */
+static void breaker__half_of_a_later_window_opens_it(void **state)
+{
+    (void)state;
+    begin();
+    now_ns += 2 * options.window_ns;
+    for (unsigned i = 0; i < options.window_min; i++) {
+        assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+        assert_true(ask(i % 2));
+    }
+    assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(breaker__half_of_a_later_window_opens_it),
         cmocka_unit_test(breaker__counts_its_probes_anew),
         cmocka_unit_test(breaker__opens_after_failures_in_a_row),
         cmocka_unit_test(breaker__opens_when_half_of_a_window_fails),

@@ -104,9 +104,19 @@ static void what_is_no_limit_is_told_by_its_field(void **state)
     }
 }
 
+static void only_algorithms_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(weir_algorithm_name(WEIR_TOKEN_BUCKET), "token_bucket");
+    assert_string_equal(weir_algorithm_name(WEIR_CONCURRENCY), "concurrency");
+    for (unsigned i = WEIR_CONCURRENCY + 1; i < 100; i++)
+        assert_null(weir_algorithm_name((enum weir_algorithm)i));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_algorithms_have_names),
         cmocka_unit_test(what_is_no_limit_is_told_by_its_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
