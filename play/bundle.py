@@ -20,6 +20,7 @@ import sys
 PAGE = pathlib.Path(__file__).resolve().parent / 'page'
 IMPORT = re.compile(r"^import \{([^}]*)\} from '\./([\w.]+)'\n", re.M)
 TOP = re.compile(r'^(?:export )?(?:async )?(?:const|let|class|function\*?) (?:\{([^}]*)\}|(\w+))', re.M)
+SERVES = '<meta name="weir-serves" content="this page">\n'
 STYLE, SCRIPT = '<link rel="stylesheet" href="play.css">', '<script src="play.js" defer></script>'
 # As http_play.c says it in a header field; a page from a disk or of a plain web server says it of itself.
 POLICY = "default-src 'none'; script-src {script} 'wasm-unsafe-eval'; style-src {style}; img-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
@@ -65,6 +66,8 @@ def hashed(text):
 
 def with_policy(page, **sources):
     page = re.sub(r'<footer>.*</footer>\n', '', page)  # there is no dashboard beside it
+    assert SERVES in page
+    page = page.replace(SERVES, '')  # nor a weir that could be asked: the page says so where it would ask
     return page.replace('<meta charset="utf-8">\n', '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" '
                         f'content="{POLICY.format(**sources)}">\n', 1)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /play, /play.css, /play.js and /play.wasm: the playground. The files are the same for everybody, say nothing
- * about this server, and ask it for nothing else. Called by http.c. */
+ * about this server; one demonstration asks it as any client would (page/ask.mjs). Called by http.c. */
 #include "serve/http_play.h"
 
 #include <string.h>
