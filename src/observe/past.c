@@ -19,9 +19,10 @@
 
 #define PLACES 256
 #define HALVINGS_MAX 40
-#define ONE_COUNTER_HALVINGS 8          /* such a limit stays so many longer */
+#define ONE_COUNTER_HALVINGS 16         /* such a limit stays so many longer */
 #define QUARTERS 4                      /* of a ring, after each of which is looked whether it lasts */
 #define LONG_S (QUARTERS * WEIR_PAST_S) /* so keys come back once an hour at most */
+#define SOON_S 60
 #define RECORDS_MIN 4096
 
 #define SLOT_BITS 24
@@ -36,7 +37,7 @@ struct ring {
     _Atomic uint32_t halvings;
     _Atomic uint64_t eased; /* when there were last more of them, in seconds, and how many, in the lowest byte */
     uint64_t looked;        /* `written` at the last look whether the ring lasts */
-    uint64_t looked_s, due_ns;
+    uint64_t looked_s, due_ns, begun_s;
     uint32_t mask;
     _Atomic uint64_t (*records)[WORDS];
     uint32_t places[PLACES];
@@ -78,7 +79,8 @@ int weir_past_create(size_t loops, uint64_t now_ns, struct weir_past **ret_past)
     past->begun_s = second_of(now_ns);
     bool good = true;
     for (size_t i = 0; i < loops; i++) {
-        past->rings[i] = (struct ring){ .looked_s = past->begun_s,
+        past->rings[i] = (struct ring){ .begun_s = past->begun_s,
+                                        .looked_s = past->begun_s,
                                         .due_ns = now_ns + WEIR_PAST_S * WEIR_NS_PER_SECOND,
                                         .mask = (uint32_t)room - 1,
                                         .records = calloc(room, sizeof(past->rings[i].records[0])) };
@@ -110,6 +112,12 @@ static void put(struct ring *ring, uint32_t at, int which, uint64_t value)
     atomic_store_explicit(&ring->records[at][which], value, memory_order_release);
 }
 
+/* Of a loop that has just begun nobody can ask for an hour, and with more keys it tells more. */
+static uint64_t wanted_s(const struct ring *ring, uint64_t now_s)
+{
+    return weir_min_u64(weir_max_u64(4 * (now_s - ring->begun_s), SOON_S), WEIR_PAST_S);
+}
+
 /* Whether records last an hour, as fast as they came since the last look; if not, how often the keys are to be halved
  * for that. At a pace that would last four hours some come back. */
 static void look(struct ring *ring, uint64_t now_ns)
@@ -120,7 +128,7 @@ static void look(struct ring *ring, uint64_t now_ns)
     const unsigned before = atomic_load_explicit(&ring->halvings, memory_order_relaxed);
     unsigned halvings = before;
     uint64_t lasts_s = room * elapsed_s / since;
-    for (; lasts_s < WEIR_PAST_S && halvings < HALVINGS_MAX; lasts_s *= 2)
+    for (; lasts_s < wanted_s(ring, now_s) && halvings < HALVINGS_MAX; lasts_s *= 2)
         halvings++;
     for (; lasts_s > LONG_S && halvings > 0; lasts_s /= 2)
         halvings--;

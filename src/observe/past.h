@@ -7,7 +7,8 @@
  *
  * Which keys are in it: first all. Where a loop's records would not last an hour, half of those, and so on; where they
  * last four hours, twice as many. That is decided by a key's hash alone, so the loops agree on the keys that are left.
- * A limit with one counter for everybody stays in it 256 times as long.
+ * A limit with one counter for everybody stays in it for 16 halvings more. While a loop is young, its records need to
+ * last for four times its age only.
  *
  * What it does not hold: which requests came first within a second, and requests that were charged to no limit.
  *

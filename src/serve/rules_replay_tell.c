@@ -59,11 +59,14 @@ static void note(json_t *notes, const char *text)
 }
 
 static json_t *notes_of(const struct weir_replay *replay, const struct weir_config_limit *limit,
-                        const struct weir_replay_tally *tally, const char *unknown)
+                        const struct weir_config_limit *in_force, const struct weir_replay_tally *tally,
+                        const char *unknown)
 {
     json_t *notes = json_array();
     if (unknown)
         note(notes, unknown);
+    if (in_force && in_force->spec.mode != WEIR_MODE_OFF && tally->keys == 0 && replay->span.halvings > 0)
+        note(notes, "none of its keys is in the sample");
     if (!limit)
         note(notes, "it is not in this text");
     if (limit && limit->spec.mode == WEIR_MODE_OFF)
@@ -91,14 +94,15 @@ static json_t *row(const struct weir_replay *replay, const char *name, uint32_t 
     const struct weir_config_limit *limit = limit_of(replay, WEIR_REPLAY_TEXT, slot);
     const struct weir_config_limit *in_force = limit_of(replay, WEIR_REPLAY_IN_FORCE, slot);
     const char *unknown = why_unknown(limit, in_force);
-    const unsigned halvings = tally->one_counter ? replay->span.halvings_one_counter : replay->span.halvings;
+    const bool one_counter = tally->one_counter || (in_force && in_force->key_count == 0);
+    const unsigned halvings = one_counter ? replay->span.halvings_one_counter : replay->span.halvings;
     const bool replayed = in_force && in_force->spec.algorithm != WEIR_CONCURRENCY;
     return json_pack("{s:o,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "limit", weir_json_text(name), "one_in",
                      (json_int_t)(UINT64_C(1) << halvings), "keys", whole(tally->keys), "asked",
                      whole(tally->asked - tally->varied), "refused", whole(tally->refused - tally->varied_refused),
                      "in_force", replayed ? whole(tally->would[WEIR_REPLAY_IN_FORCE]) : json_null(), "text",
                      unknown ? json_null() : whole(tally->would[WEIR_REPLAY_TEXT]), "left_out", whole(tally->varied),
-                     "notes", notes_of(replay, limit, tally, unknown));
+                     "notes", notes_of(replay, limit, in_force, tally, unknown));
 }
 
 static json_t *rows(const struct weir_replay *replay)
