@@ -39,13 +39,14 @@ uint64_t play_origin_ns(uint64_t period_ns)
     return (YEARS_40_NS / period_ns + 1) * period_ns;
 }
 
-int play_lane_begin(uint32_t lane, uint32_t algorithm, double count, double period_ns, double burst)
+int play_lane_begin(uint32_t lane, uint32_t algorithm, double count, double period_ns, double burst, uint32_t align)
 {
     struct lane *self = &lanes[lane % PLAY_LANES];
     struct weir_limit_spec spec = { .algorithm = (enum weir_algorithm)algorithm,
                                     .count = (uint64_t)count,
                                     .period_ns = (uint64_t)period_ns,
-                                    .burst = (uint64_t)burst };
+                                    .burst = (uint64_t)burst,
+                                    .align = (enum weir_align)align };
     int error = weir_limit_init(&self->limit, &spec, 0, &fault);
     if (error != 0)
         return error;

@@ -23,6 +23,7 @@ PAGE = pathlib.Path(__file__).resolve().parent / 'page'
 RECORDS = PAGE.parents[1] / 'docs/labs'
 IMPORT = re.compile(r"^import \{([^}]*)\} from '\./([\w.]+)'\n", re.M)
 TOP = re.compile(r'^(?:export )?(?:async )?(?:const|let|class|function\*?) (?:\{([^}]*)\}|(\w+))', re.M)
+SERVES = '<meta name="weir-serves" content="this page">\n'
 STYLE, SCRIPT = '<link rel="stylesheet" href="play.css">', re.compile('<script src="[a-z]+.js" defer></script>')
 OF_A_SERVER = re.compile(r' *<a [^>]*href="(?:\./|docs/)[^>]*>[^<]*</a>\n?')
 RECORDED = '<script type="application/json" id="recorded">{}</script>'
@@ -78,6 +79,7 @@ def with_records(page):
 
 
 def with_policy(page, play, learn, **sources):
+    page = page.replace(SERVES, '')  # there is no weir that could be asked: the page says so where it would ask
     page = OF_A_SERVER.sub('', page).replace('href="play"', f'href="{play}"').replace('href="learn"', f'href="{learn}"')
     return page.replace('<meta charset="utf-8">\n', '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" '
                         f'content="{POLICY.format(**sources)}">\n', 1)

@@ -15,9 +15,9 @@
 #define PLAY_EXPORT(name)
 #endif
 
-/* ---- algorithms.c: one key under one limit, in each of a few lanes ---- */
+/* ---- algorithms.c: one key under one limit, in each of a few lanes: one for each algorithm, and one more ---- */
 
-#define PLAY_LANES 5
+#define PLAY_LANES 6
 #define PLAY_CHUNK 8192
 
 enum play_said { PLAY_REFUSED, PLAY_ADMITTED, PLAY_DELAYED };
@@ -38,9 +38,10 @@ enum play_look {
     PLAY_LOOKS
 };
 
-/* A fresh key under a limit. 0 or a negative error, and play_fault says what. */
+/* A fresh key under a limit. 0 or a negative error, and play_fault says what. `align` is enum weir_align of a fixed
+ * window: 0 has its windows begin at multiples of the period, 1 at the first request. */
 PLAY_EXPORT(play_lane_begin)
-int play_lane_begin(uint32_t lane, uint32_t algorithm, double count, double period_ns, double burst);
+int play_lane_begin(uint32_t lane, uint32_t algorithm, double count, double period_ns, double burst, uint32_t align);
 /* Decides the first `count` of the chunk, in order. */
 PLAY_EXPORT(play_lane_decide) void play_lane_decide(uint32_t lane, uint32_t count);
 /* The chunk: times (ns from the start) and costs go in; what was said, how long to wait (refused: until it may come

@@ -20,16 +20,17 @@ export function width_of(svg) {
   return svg.clientWidth || 600
 }
 
-// shown: {top, span_s, bars: [{class, values}], lines: [{class, values}], marks: [{class, at_s, until_s}]}. Bars are
-// stacked, in their order from below. Values below 0 of a line are gaps. Where it does not begin at 0, or in another
-// unit than s, it has `from` and `unit` too.
+// shown: {top, span_s, bars: [{class, values}], lines: [{class, values}], marks: [{class, at_s, until_s}], head}. Bars
+// are stacked, in their order from below. `head` pixels above are left to the caller. Values below 0 of a line are
+// gaps. Where it does not begin at 0, or in another unit than s, it has `from` and `unit` too.
 export function draw(svg, shown) {
   const width = width_of(svg),
     height = svg.clientHeight || 120,
     low = height - LOW,
+    high = HIGH + (shown.head || 0),
     parts = []
   const x_of = (at, count) => LEFT + ((width - LEFT - 4) * at) / count
-  const y_of = value => low - (low - HIGH) * Math.min(1, value / shown.top)
+  const y_of = value => low - (low - high) * Math.min(1, value / shown.top)
   for (let i = 0; i <= 2; i++) {
     const y = y_of((shown.top * i) / 2)
     parts.push(

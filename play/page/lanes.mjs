@@ -10,7 +10,7 @@ export const DELAYED = 2
 // In which the charts are drawn, on any screen: as many as the narrowest has pixels for.
 export const COLUMNS = 300
 const CHUNK = 8192
-const LOOKS = [
+export const LOOKS = [
   'used',
   'capacity',
   'remaining',
@@ -43,7 +43,7 @@ class Lane {
     this.core = core
     this.number = number
     this.times = times
-    const error = core.calls.play_lane_begin(number, number, limit.count, limit.period_ns, bucket ? limit.burst : 0)
+    const error = core.calls.play_lane_begin(number, number, limit.count, limit.period_ns, bucket ? limit.burst : 0, 0)
     if (error !== 0) throw new Error(core.text(core.calls.play_fault()))
     this.said = new Uint8Array(times.length)
     this.waits = new Float64Array(times.length)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: one demo at a time, named in the address.
 import {AlgorithmsDemo} from './algorithms.mjs'
+import {BesideDemo} from './beside.mjs'
 import {load_core} from './core.mjs'
 import {address, element} from './dom.mjs'
 import {LockDemo} from './lock.mjs'
 import {NodesDemo} from './nodes.mjs'
 import {ReadsDemo} from './reads.mjs'
 
-const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo, reads: ReadsDemo}
+const DEMOS = {algorithms: AlgorithmsDemo, nodes: NodesDemo, lock: LockDemo, reads: ReadsDemo, observed: BesideDemo}
 const begun = {}
 
 function show_demo(core) {
@@ -35,7 +36,7 @@ async function begin() {
     const core = await load_core()
     element('from').textContent =
       `All numbers here come from core/ and sim/ of weir ${core.text(core.calls.play_version())}, ` +
-      'compiled to WebAssembly, in this page. No server is asked.'
+      'compiled to WebAssembly, in this page. “Simulated beside observed” asks this server too; no other does.'
     show_demo(core)
     window.addEventListener('hashchange', () => show_demo(core))
     window.addEventListener('resize', () => Object.values(begun).forEach(demo => demo.draw()))

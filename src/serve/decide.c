@@ -8,6 +8,7 @@
 
 #include "serve/excepted.h"
 #include "serve/hold.h"
+#include "serve/past_note.h"
 #include "serve/refused.h"
 #include "serve/shared.h"
 
@@ -20,6 +21,16 @@ static void count_decisions(const struct weir_loop *loop, const struct weir_outc
         weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
         if (rule->one_counter && outcome->decision.admitted)
             weir_metrics_units(metrics, loop->number, slot, WEIR_UNITS_ADMITTED, outcome->match.charges[i].cost);
+    }
+}
+
+static void keep_past(const struct weir_loop *loop, const struct weir_outcome *outcome, uint64_t now_ns)
+{
+    for (size_t i = 0; i < outcome->match.count; i++) {
+        const struct weir_charge *charge = &outcome->match.charges[i];
+        const struct weir_rule *rule = outcome->match.rules[i];
+        weir_past_of_limit(loop, rule, weir_loop_slot(loop, rule->index), charge->key.hash, charge,
+                           &outcome->verdicts[i], outcome->decision.admitted, now_ns);
     }
 }
 
@@ -134,6 +145,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         weir_hold_judge(time, ret_outcome);
     if (!question->peek) {
         count_decisions(loop, ret_outcome);
+        keep_past(loop, ret_outcome, time->now_ns);
         if (!ret_outcome->decision.admitted)
             weir_refused_outcome(loop, question, ret_outcome, time->now_ns);
     }

@@ -152,6 +152,7 @@ static const struct route {
     { "/v1/rules/rollback", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollback },
     { "/v1/rules/approve", POST, WEIR_RIGHT_ADMIN, weir_http_rules_approve },
     { "/v1/rules/rollout", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollout },
+    { "/v1/rules/replay", POST, WEIR_RIGHT_ADMIN, weir_http_rules_replay },
     { "/v1/rules/exceptions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_exceptions },
     { "/v1/rules/ban", POST, WEIR_RIGHT_ADMIN, weir_http_rules_ban },
     { "/v1/rules/level", POST, WEIR_RIGHT_ADMIN, weir_http_rules_level },
@@ -299,8 +300,8 @@ static void answer(struct weir_http_call *call)
                                 "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
                                 "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
                                 "/v1/hour, /v1/live, /v1/state, "
-                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
-                                "level, reset and unban, /healthz, /readyz, "
+                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, replay, "
+                                "exceptions, ban, level, reset and unban, /healthz, /readyz, "
                                 "/metrics, /docs/");
 }
 
@@ -353,8 +354,9 @@ static size_t admin_body_max(void *context, const struct weir_http_request *head
     struct weir_http_call *call = context;
     const size_t usual = call->conn->loop->setup->config->server.body_bytes_max;
     call->request = head;
-    bool rules = head->method == WEIR_HTTP_PUT ? path_is(head->path, "/v1/rules")
-                                               : path_is(head->path, "/v1/rules/rollout");
+    bool rules = head->method == WEIR_HTTP_PUT
+                     ? path_is(head->path, "/v1/rules")
+                     : path_is(head->path, "/v1/rules/rollout") || path_is(head->path, "/v1/rules/replay");
     bool large = size > usual && rules;
     return large && may_administer(call) ? WEIR_RULE_TEXT_MAX : usual;
 }
@@ -383,8 +385,8 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         break;
     case WEIR_HTTP_REFUSED:
         if (admin && refusal.status == 413)
-            refusal.text = "the body is too long: PUT /v1/rules, and its rollout, take up to 16 MiB, with a token that "
-                           "has the right admin";
+            refusal.text = "the body is too long: PUT /v1/rules, its rollout and its replay take up to 16 MiB, with a "
+                           "token that has the right admin";
         refuse(call, &refusal);
         break;
     case WEIR_HTTP_MORE:

@@ -179,6 +179,7 @@ void weir_http_rules_diff(struct weir_http_call *call);
 void weir_http_rules_rollback(struct weir_http_call *call);
 void weir_http_rules_approve(struct weir_http_call *call);
 void weir_http_rules_rollout(struct weir_http_call *call);
+void weir_http_rules_replay(struct weir_http_call *call);
 void weir_http_rules_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_rules_exceptions(struct weir_http_call *call);
 void weir_http_rules_level(struct weir_http_call *call);

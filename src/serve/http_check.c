@@ -9,10 +9,13 @@
 #include "serve/loop.h"
 #include "serve/shared.h"
 
-/* Of a refusal. 403 may have been asked for, by a proxy that passes nothing else on. Of what no waiting mends, a
- * proxy's client is told what no client tries again; who asks with /v1/check himself knows 429 as the one refusal. */
+/* Of a refusal. 200 may have been asked for, by a program that reads the answer anyway; 403, by a proxy that passes
+ * nothing else on. Of what no waiting mends, a proxy's client is told what no client tries again; who asks with
+ * /v1/check himself knows 429 as the one refusal. */
 static int status_of(const struct weir_answer *answer, int refused, bool with_body)
 {
+    if (refused == 200)
+        return refused;
     if (weir_ratelimit_barred(answer))
         return with_body ? 429 : 403;
     return refused == 429 && weir_ratelimit_failed(answer) ? 503 : refused;
@@ -104,6 +107,13 @@ static void decide(struct weir_http_call *call, size_t count, uint64_t cost, boo
         reply(call, refused, with_body);
 }
 
+/* ?deny=200: browsers write a line to the console for each answer that is an error. Other queries say nothing. */
+static bool denies_by_200(struct weir_slice query)
+{
+    static const char quiet[] = "deny=200";
+    return query.size == sizeof(quiet) - 1 && memcmp(query.data, quiet, query.size) == 0;
+}
+
 void weir_http_check(struct weir_http_call *call)
 {
     struct weir_http_work *work = call->work;
@@ -117,7 +127,7 @@ void weir_http_check(struct weir_http_call *call)
     }
     for (size_t i = 0; i < check->count; i++)
         work->attributes[i] = (struct weir_attribute){ check->attributes[i].name, check->attributes[i].value };
-    decide(call, check->count, check->cost, check->peek, 429, true);
+    decide(call, check->count, check->cost, check->peek, denies_by_200(call->request->query) ? 200 : 429, true);
     weir_check_deinit(check);
 }
 

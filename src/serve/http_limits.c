@@ -73,6 +73,7 @@ static uint64_t fallbacks_of(const struct weir_loop *loop, const struct weir_rul
 struct told {
     char rate[RATE_MAX], rollout_rate[RATE_MAX], level_rates[WEIR_LEVELS_MAX][RATE_MAX];
     struct weir_limits_level levels[WEIR_LEVELS_MAX];
+    struct weir_limits_condition match[WEIR_MATCH_MAX];
 };
 
 static void add_levels(const struct weir_loop *loop, size_t index, struct told *told, struct weir_limits_limit *limit)
@@ -99,6 +100,31 @@ static void add_rollout(const struct weir_loop *loop, size_t index, struct told 
     limit->rollout_capacity = weir_limit_capacity(&rule->whole);
 }
 
+/* Lists and what must not be are for people to read (pattern): whoever makes a request from them would go wrong. */
+static void add_terms(const struct weir_rule *rule, const struct weir_config_limit *config, struct told *told,
+                      struct weir_limits_limit *limit)
+{
+    static const char *const windows[] = { [WEIR_ALIGN_CALENDAR] = "calendar", [WEIR_ALIGN_FIRST] = "first" };
+    const struct weir_limit_spec *spec = &rule->whole;
+    for (size_t i = 0; i < config->match_count; i++) {
+        const struct weir_condition *condition = &config->match[i];
+        const struct weir_slice untold = { 0 };
+        told->match[i] = (struct weir_limits_condition){ condition->attribute,
+                                                         condition->terms ? untold : condition->pattern };
+    }
+    limit->key = config->key;
+    limit->key_count = config->key_count;
+    limit->match = told->match;
+    limit->match_count = config->match_count;
+    limit->count = spec->count;
+    limit->period_ns = spec->period_ns;
+    limit->cost = config->cost;
+    limit->cost_attribute = config->cost_attribute;
+    limit->window = spec->algorithm == WEIR_FIXED_WINDOW ? windows[spec->align] : NULL;
+    limit->attempts = spec->count_mode == WEIR_COUNT_ATTEMPTS;
+    limit->holds = config->throttle == WEIR_THROTTLE_HOLD;
+}
+
 static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t index, struct told *told)
 {
     const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
@@ -120,6 +146,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .on_failure = at_engine ? weir_on_failure_words[rule->limit.on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
     };
+    add_terms(rule, config, told, &limit);
     add_levels(loop, index, told, &limit);
     add_rollout(loop, index, told, &limit);
     return limit;

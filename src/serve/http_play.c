@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /play and /learn, and what they load: /play.css, /play.js, /learn.js and /play.wasm. The files are the same for
- * everybody, say nothing about this server, and ask it for nothing else. Called by http.c. */
+ * everybody and say nothing about this server. One demonstration asks it, as any client would (page/ask.mjs). Called
+ * by http.c. */
 #include "serve/http_play.h"
 
 #include <string.h>

@@ -148,7 +148,7 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
     if (with_body)
         weir_check_answer(&body, answer);
     weir_assert(!body.overflow);
-    const char *type = !with_body ? NULL : answer->decision->admitted ? WEIR_HTTP_JSON : WEIR_HTTP_PROBLEM;
+    const char *type = !with_body ? NULL : status == 200 ? WEIR_HTTP_JSON : WEIR_HTTP_PROBLEM;
     struct weir_text head = weir_text_init(room, head_max);
     write_head(call, &head, status, type, body.size);
     weir_ratelimit_fields(&head, answer, &options);

@@ -221,6 +221,20 @@ void weir_http_rules_rollout(struct weir_http_call *call)
     put(call, true);
 }
 
+/* The text of the body, tried on the last hour. */
+void weir_http_rules_replay(struct weir_http_call *call)
+{
+    struct weir_common *common = call->conn->loop->common;
+    struct weir_rules_question question = {
+        .call = WEIR_RULES_REPLAY, .text = call->request->body, .past = common->past, .metrics = common->metrics
+    };
+    struct query query;
+    uint64_t from;
+    int error = read_query(call, 0, &query);
+    weir_rule_from_take(&question.text, &from);
+    weir_http_rules_ask(call, error, &query.fault, &question);
+}
+
 void weir_http_rules_versions(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_VERSIONS };

@@ -81,6 +81,7 @@ struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
 struct weir_live_stream;     /* serve/http_live.c */
 struct weir_hour;            /* observe/hour.h */
+struct weir_past;            /* observe/past.h */
 struct weir_last;            /* observe/last.h */
 
 struct weir_listener {
@@ -114,6 +115,7 @@ struct weir_common {
     struct weir_metrics *metrics;
     struct weir_top *top;                     /* NULL, in tests: whom limits refuse is not counted */
     struct weir_hour *hour;                   /* the last one, second by second */
+    struct weir_past *past;                   /* what limits were asked in it; NULL, in tests: nothing is kept */
     struct weir_marks marks;                  /* of parts of the dashboard */
     _Atomic size_t live_streams;              /* GET /v1/live: under way */
     struct weir_last *last;                   /* the last refusals; NULL, in tests: there are none */

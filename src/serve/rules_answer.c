@@ -10,6 +10,7 @@
 
 #include "rules/history.h"
 #include "serve/exceptions_answer.h"
+#include "serve/rules_replay.h"
 #include "wire/http_answer.h"
 #include "wire/json.h"
 
@@ -241,6 +242,50 @@ static int change(const struct weir_rule_editor *editor, const struct weir_rules
     return error;
 }
 
+/* ---- trying ---- */
+
+static void put_wrong(struct weir_rules_answer *answer, const struct weir_config_faults *faults, const char *detail)
+{
+    json_t *json = problem(400, detail);
+    (void)json_object_set_new(json, "errors", errors_of(faults));
+    put_json(answer, 400, PROBLEM, json);
+}
+
+/* On the last hour of this node, against the newest version that nodes may decide by. */
+static int replay(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
+                  struct weir_rules_answer *answer, struct weir_fault *fault)
+{
+    struct weir_rule_version version;
+    struct weir_config_faults *faults = calloc(1, sizeof(*faults));
+    uint64_t newest = 0;
+    char *in_force = NULL;
+    json_t *json = NULL;
+    int error = faults ? newest_of(editor, &newest, fault) : WEIR_ENOMEM;
+    if (!error)
+        error = weir_rule_editor_decided(editor, newest, &version, &in_force, fault);
+    if (!error && !weir_rule_editor_judge(editor, question->text, faults)) {
+        put_wrong(answer, faults, "nothing was replayed: these are no rules; errors says where and why");
+    } else if (!error) {
+        const struct weir_slice none = { "limits: []\n", 11 };
+        const struct weir_replay_of of = { .past = question->past,
+                                           .metrics = question->metrics,
+                                           .config = editor->config,
+                                           .in_force = in_force ? (struct weir_slice){ in_force, version.text_size }
+                                                                : none,
+                                           .text = question->text,
+                                           .stop = editor->stop,
+                                           .now = weir_time_read() };
+        error = weir_rules_replay(&of, &json, faults);
+        if (!error)
+            put_json(answer, 200, JSON, json);
+        else
+            (void)snprintf(fault->text, sizeof(fault->text), "%.150s", faults->list[0].text);
+    }
+    free(in_force);
+    free(faults);
+    return error;
+}
+
 static int ask_exceptions(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
                           struct weir_rules_answer *answer, struct weir_fault *fault)
 {
@@ -261,6 +306,8 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
         return read_versions(editor, question, answer, fault);
     case WEIR_RULES_DIFF:
         return read_diff(editor, question, answer, fault);
+    case WEIR_RULES_REPLAY:
+        return replay(editor, question, answer, fault);
     case WEIR_RULES_EXCEPTIONS:
     case WEIR_RULES_BAN:
     case WEIR_RULES_LEVEL:

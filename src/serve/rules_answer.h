@@ -8,6 +8,9 @@
 #include "rules/editor.h"
 #include "rules/level_name.h"
 
+struct weir_past;    /* observe/past.h */
+struct weir_metrics; /* observe/metrics.h */
+
 #define WEIR_RULES_COUNT 20 /* versions in one answer, unless the question says otherwise */
 #define WEIR_RULES_COUNT_MAX 100
 
@@ -19,6 +22,7 @@ enum weir_rules_call {
     WEIR_RULES_ROLLBACK,
     WEIR_RULES_APPROVE,
     WEIR_RULES_ROLLOUT,
+    WEIR_RULES_REPLAY,
     WEIR_RULES_EXCEPTIONS,
     WEIR_RULES_BAN,
     WEIR_RULES_LEVEL,
@@ -35,13 +39,15 @@ struct weir_rules_question {
     uint32_t share;         /* ROLLOUT: of the keys (rules/rollout.h) */
     uint64_t expected;      /* PUT, ROLLBACK, ROLLOUT: as weir_rule_edit */
     bool any;               /* with WEIR_RULE_FROM_ANY: that was said; else it must be the first version */
-    struct weir_slice text; /* PUT, ROLLOUT; of exceptions the key as JSON, or nothing */
+    struct weir_slice text; /* PUT, ROLLOUT, REPLAY; of exceptions the key as JSON, or nothing */
     bool dry_run, propose;
     char limit[WEIR_LIMIT_NAME_MAX + 1]; /* of exceptions; "" = all */
     char level[WEIR_LEVEL_NAME_MAX + 1]; /* LEVEL */
     char until[64];                      /* BAN, LEVEL; "" = for good */
     bool all;                            /* EXCEPTIONS: also those that hold no more */
     uint64_t wall_ns;
+    struct weir_past *past; /* REPLAY: of the server, as the metrics */
+    struct weir_metrics *metrics;
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
 };
 

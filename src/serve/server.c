@@ -17,6 +17,7 @@
 #include "observe/hour.h"
 #include "observe/last.h"
 #include "observe/metrics.h"
+#include "observe/past.h"
 #include "observe/tracer.h"
 #include "rules/revise.h"
 #include "serve/hold.h"
@@ -424,6 +425,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_metrics_destroy(server->common.metrics);
     weir_top_destroy(server->common.top);
     weir_hour_destroy(server->common.hour);
+    weir_past_destroy(server->common.past);
     weir_last_destroy(server->common.last);
     weir_refusal_lines_destroy(server->common.refusal_lines);
     weir_tracer_destroy(server->common.tracer);

@@ -9,6 +9,7 @@
 #include "limits/fallback.h"
 #include "observe/hour.h"
 #include "observe/last.h"
+#include "observe/past.h"
 #include "serve/await.h"
 #include "serve/follower.h"
 #include "serve/hold.h"
@@ -57,6 +58,8 @@ int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fa
         error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
     if (!error)
         error = weir_hour_create(server->common.started_ns, &server->common.hour);
+    if (!error)
+        error = weir_past_create(wanted, server->common.started_ns, &server->common.past);
     if (!error)
         error = weir_last_create(&server->common.last);
     if (!error)

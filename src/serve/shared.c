@@ -9,6 +9,7 @@
 
 #include "serve/cell.h"
 #include "serve/loop.h"
+#include "serve/past_note.h"
 #include "serve/refused.h"
 
 /* ---- what a transaction needs ---- */
@@ -42,10 +43,12 @@ static enum weir_fallback_policy fallback_of(const struct weir_part *part)
 }
 
 /* What one limit decided. */
-static void count_part(struct weir_loop *loop, const struct weir_part *part, bool admitted)
+static void count_part(struct weir_loop *loop, const struct weir_part *part, bool admitted, uint64_t now_ns)
 {
     struct weir_metrics *metrics = loop->common->metrics;
     const uint32_t slot = (uint32_t)part->number;
+    const uint64_t hash = part->limit->remote ? part->key.id[0] : part->charge.key.hash;
+    weir_past_of_limit(loop, weir_rule_of(part->limit), slot, hash, &part->charge, &part->verdict, admitted, now_ns);
     weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&part->verdict), 1);
     if (admitted && weir_rule_of(part->limit)->one_counter)
         weir_metrics_units(metrics, loop->number, slot, WEIR_UNITS_ADMITTED, part->charge.cost);
@@ -56,6 +59,7 @@ static void settled(void *context, const struct weir_transaction *transaction)
     struct weir_loop *loop = context;
     struct weir_metrics *metrics = loop->common->metrics;
     const bool admitted = weir_transaction_decision(transaction).admitted;
+    const uint64_t now_ns = uv_hrtime();
     if (transaction->unknown)
         weir_count(&loop->counters.unknown_charges, 1);
     for (size_t i = 0; i < transaction->count && !transaction->error; i++) {
@@ -67,11 +71,11 @@ static void settled(void *context, const struct weir_transaction *transaction)
             weir_metrics_fell_back(metrics, loop->number, slot, fallback);
         }
         if (transaction->verb == WEIR_TRANSACTION_DECIDE)
-            count_part(loop, part, admitted);
+            count_part(loop, part, admitted, now_ns);
     }
     /* Of one that did not wait, the caller still has the request (weir_shared_decide). */
     if (transaction->verb == WEIR_TRANSACTION_DECIDE && !transaction->error && transaction != transaction->of->scratch)
-        weir_refused_settled(loop, transaction, uv_hrtime());
+        weir_refused_settled(loop, transaction, now_ns);
 }
 
 static void ended(void *context, struct weir_transaction *transaction)

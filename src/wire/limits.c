@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/checked.h"
 #include "wire/check.h"
 
 void weir_limits_checksum(uint64_t checksum, char ret_text[WEIR_LIMITS_CHECKSUM_SIZE])
@@ -83,6 +84,46 @@ static size_t level_list_max(const struct weir_limits_limit *limit)
     return max;
 }
 
+/* Whom it counts, and its numbers as numbers: for programs that compute with them. */
+static void terms(struct weir_text *text, const struct weir_limits_limit *limit)
+{
+    weir_text_lit(text, ",\"key\":[");
+    for (size_t i = 0; i < limit->key_count; i++)
+        weir_text_member(text, i == 0 ? "" : ",", limit->key[i]);
+    weir_text_lit(text, "],\"match\":{");
+    for (size_t i = 0; i < limit->match_count; i++) {
+        const struct weir_limits_condition *condition = &limit->match[i];
+        weir_text_member(text, i == 0 ? "" : ",", condition->attribute);
+        weir_text_lit(text, ":");
+        if (condition->pattern.data)
+            weir_text_json(text, condition->pattern.data, condition->pattern.size);
+        else
+            weir_text_lit(text, "null");
+    }
+    weir_text_member_u64(text, "},\"count\":", limit->count);
+    weir_text_member_u64(text, ",\"period_ms\":", weir_div_ceil(limit->period_ns, 1000000));
+    if (limit->cost_attribute)
+        weir_text_member(text, ",\"cost\":", limit->cost_attribute);
+    else
+        weir_text_member_u64(text, ",\"cost\":", limit->cost);
+    if (limit->window)
+        weir_text_member(text, ",\"window\":", limit->window);
+    if (limit->attempts)
+        weir_text_lit(text, ",\"counts\":\"attempts\"");
+    if (limit->holds)
+        weir_text_lit(text, ",\"throttle\":\"hold\"");
+}
+
+static size_t terms_max(const struct weir_limits_limit *limit)
+{
+    size_t max = 180 + (limit->cost_attribute ? weir_text_json_max(limit->cost_attribute) : 0);
+    for (size_t i = 0; i < limit->key_count; i++)
+        max += 1 + weir_text_json_max(limit->key[i]);
+    for (size_t i = 0; i < limit->match_count; i++)
+        max += 8 + weir_text_json_max(limit->match[i].attribute) + 6 * limit->match[i].pattern.size;
+    return max;
+}
+
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
 {
     weir_text_member(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
@@ -91,6 +132,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     weir_text_member(text, ",\"rate\":", limit->rate);
     weir_text_member_u64(text, ",\"capacity\":", limit->capacity);
     weir_text_member(text, ",\"missing\":", limit->missing);
+    terms(text, limit);
     weir_text_member_u64(text, ",\"overrides\":", limit->overrides);
     level_list(text, limit);
     if (limit->rollout > 0)
@@ -118,7 +160,7 @@ size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
            weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0) +
            (limit->rollout ? 100 + weir_text_json_max(limit->rollout_mode) + weir_text_json_max(limit->rollout_rate)
                            : 0) +
-           level_list_max(limit);
+           level_list_max(limit) + terms_max(limit);
 }
 
 void weir_limits_end(struct weir_text *text)

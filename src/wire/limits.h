@@ -13,6 +13,12 @@ struct weir_limits_level {
     uint64_t capacity;
 };
 
+/* What a request must be like to meet the limit. */
+struct weir_limits_condition {
+    const char *attribute;
+    struct weir_slice pattern; /* data NULL: more than one pattern says it, and it is not told */
+};
+
 struct weir_limits_limit {
     const char *name;
     const char *algorithm; /* "token_bucket" */
@@ -20,6 +26,15 @@ struct weir_limits_limit {
     const char *rate;      /* "100/min" */
     const char *missing;   /* "skip", "share", "refuse" */
     uint64_t capacity;
+    const char *const *key; /* the attributes by which it counts */
+    size_t key_count;
+    const struct weir_limits_condition *match;
+    size_t match_count;
+    uint64_t count, period_ns, cost;
+    const char *cost_attribute; /* that carries the cost; NULL: none does */
+    const char *window;         /* fixed_window: "calendar", "first"; else NULL */
+    bool attempts;              /* what it refuses is charged, too */
+    bool holds;                 /* throttle: hold */
     size_t overrides;
     const struct weir_limits_level *levels;
     size_t levels_count;

@@ -33,6 +33,8 @@ await judged("wrong");
 await look("wrong");
 await edit("rat: 10/day", "rate: 20/day");
 await judged("valid");
+await page.click("#rules-replay");
+await page.locator("#rules-replayed tbody tr").first().waitFor();
 await look("valid");
 await api("PUT", "/v1/rules?comment=haste", (await text()).replace("20/day", "30/day"), "*");
 await apply("mine");

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 from dashboard_browser import visit
@@ -188,6 +189,43 @@ return [...found, await text()];
         both = api.replace('5/day }', '5/day, mode: shadow }')
         self.assertEqual(found, [api, both, both.replace('    mode: shadow\n', '    mode: enforce\n'),
                                  both.replace('shadow', 'enforce'), RULES])
+
+    def test_the_last_hour_is_replayed_against_what_is_typed(self):
+        weir = self.serve()
+        for _ in range(15):
+            ask(weir, 'POST', '/v1/check', json.dumps({'attributes': {'user': 'eve'}}), token=OTHER)
+        time.sleep(1.1)
+        before, said, lines, left, wrong, marks = self.use(weir, '''
+await open();
+const before = await page.isVisible("#rules-replayed");
+await edit("rate: 5/day", "rate: 8/day");
+await page.click("#rules-replay");
+await page.locator("#rules-replayed tbody tr").first().waitFor();
+const lines = async () => (await page.locator("#rules-replayed tbody tr").all()).reduce(
+  async (all, line) => [...await all, await line.locator("td").allInnerTexts()], []);
+const first = [await text_of("#rules-replay-said"), await lines()];
+await edit("name: tried", "name: fresh");
+await page.focus("#rules-replay");
+await page.keyboard.press("Enter");
+await page.locator("#rules-replayed tbody tr", {hasText: "fresh"}).waitFor();
+const left = await lines();
+await edit("rate: 10/day", "rat: 10/day");
+await page.click("#rules-replay");
+await shown("#rules-replay-said", "these are no rules");
+return [before, ...first, left, await page.isVisible("#rules-replayed"), await page.locator("#rules-errors li").count()];
+''')
+        self.assertFalse(before)
+        self.assertRegex(said, r'The last \d+ s of this node, all keys, from .*Every key begins fresh')
+        self.assertEqual([line[:7] for line in lines], [['api', 'all keys', '1', '5', '0', '0', '0'],
+                                                        ['tried', 'all keys', '1', '15', '10', '10', '7']])
+        self.assertIn('overrides', lines[0][7])
+        self.assertEqual([line[0] for line in left], ['api', 'fresh', 'tried'])
+        self.assertEqual([line[6] for line in left], ['0', 'not known', '0'])
+        self.assertIn('it is new', left[1][7])
+        self.assertIn('not in this text', left[2][7])
+        self.assertFalse(wrong)
+        self.assertGreater(marks, 0)
+        self.assertEqual(len(self.versions(weir)), 1, 'a replay stores nothing')
 
     def test_a_proposal_is_approved_by_somebody_else(self):
         weir = self.serve(', approval: on')

@@ -296,7 +296,7 @@ class Reads(Case):
 class Pages(Case):
     def test_links_go_from_one_to_the_other_and_back(self):
         self.show('#nodes?count=77', 'document.querySelectorAll("#ways tbody tr").length === 11')
-        for name in ('lock', 'reads', 'algorithms', 'nodes'):
+        for name in ('lock', 'reads', 'observed', 'algorithms', 'nodes'):
             self.browser.run(f'document.querySelector("nav a[href=\\"#{name}\\"]").click()')
             self.browser.until(f'!document.getElementById("demo-{name}").hidden && document.querySelector("nav [aria-current]").hash === "#{name}"')
             self.assertEqual(self.browser.run('[...document.querySelectorAll("main > section")].filter(one => !one.hidden).length'), 1)
@@ -334,6 +334,10 @@ class OfAFile(Case):
                 own = f'http://127.0.0.1:{server.server_address[1]}/'
                 self.browser.open(own + '#lock')
                 self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#lock-world td")')
+                self.browser.run('location.hash = "#observed"')
+                self.browser.until('document.getElementById("beside-absent").checkVisibility()')
+                self.assertFalse(self.browser.run('document.getElementById("beside-present").checkVisibility()'))
+                self.assertEqual([one for one in self.browser.asked if '/v1/' in one], [], 'a copy asks nobody')
                 self.assertEqual({one for one in self.browser.asked if not one.startswith(own)} - {'data:,'}, set())
                 self.browser.asked.clear()
                 server.shutdown()
@@ -341,7 +345,8 @@ class OfAFile(Case):
 
 class Everybody(Case):
     PARTS = {'algorithms': 'document.querySelector("#sums td")', 'nodes': 'document.querySelectorAll("#ways tbody tr").length === 11',
-             'lock': 'document.querySelector("#lock-world td")', 'reads': 'document.querySelector("#read-sums td")'}
+             'lock': 'document.querySelector("#lock-world td")', 'reads': 'document.querySelector("#read-sums td")',
+             'observed': 'document.getElementById("beside-of").textContent'}
 
     def test_axe_finds_nothing(self):
         axe = install_axe()

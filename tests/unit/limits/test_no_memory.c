@@ -418,14 +418,10 @@ static void without_a_secret_there_is_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limiter),
-        cmocka_unit_test(a_fallback),
-        cmocka_unit_test(a_gossip_host),
-        cmocka_unit_test(a_share_host),
-        cmocka_unit_test(revisions),
-        cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
-        cmocka_unit_test(a_snapshot),
-        cmocka_unit_test(without_a_secret_there_is_nothing),
+        cmocka_unit_test(a_limiter),     cmocka_unit_test(a_fallback),
+        cmocka_unit_test(a_gossip_host), cmocka_unit_test(a_share_host),
+        cmocka_unit_test(revisions),     cmocka_unit_test(a_file_is_taken_in_whole_or_not_at_all),
+        cmocka_unit_test(a_snapshot),    cmocka_unit_test(without_a_secret_there_is_nothing),
     };
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }
