@@ -13,7 +13,12 @@ const SOURCES = {
   real: ['Recorded', 'With real processes, by weir lab']
 }
 
+const GAPS = 'An empty cell: nothing new there; what stands above it still holds.'
+
 const sentence = text => text[0].toUpperCase() + text.slice(1)
+
+// What stands between backticks is code.
+const marked = text => text.split('`').map((part, i) => (i % 2 ? make('code', {}, part) : part))
 
 // The whole value goes with it.
 function number(value) {
@@ -46,8 +51,8 @@ class Learn {
     }
     const {lab, title, drawn} = this.one
     element('title').textContent = `${lab}. ${sentence(title)}`
-    for (const name of ['question', 'shows']) element(name).textContent = this.one[name]
-    element('shows-not').textContent = this.one.shows_not
+    for (const [id, name] of Object.entries({question: 'question', shows: 'shows', 'shows-not': 'shows_not'}))
+      element(id).replaceChildren(...marked(this.one[name]))
     element('fixed').textContent = drawn ? '' : 'Nothing is drawn here: there is no seed, and each run is the same.'
     const docs = element('docs')
     if (docs) docs.hash = anchor_of(element('title').textContent)
@@ -97,14 +102,16 @@ class Learn {
       names = make('p', {class: 'legend'}),
       points = make('table'),
       scroll = {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `${name}, as a table`},
-      details = make('details', {}, make('summary', {}, 'As a table'), make('div', scroll, points))
+      rows = rows_of(report.series),
+      gaps = rows.some(row => row.includes(null)) ? [make('p', {class: 'note'}, GAPS)] : [],
+      details = make('details', {}, make('summary', {}, 'As a table'), ...gaps, make('div', scroll, points))
     details.addEventListener('toggle', () => {
       if (details.open && !points.rows.length)
         table(
           points,
           `${name}: ${report.y}`,
           [report.x, ...report.series.map(series => `#${series.name}`)],
-          rows_of(report.series).map(row => row.map(value => value ?? ''))
+          rows.map(row => row.map(value => value ?? ''))
         )
     })
     legend(
@@ -130,8 +137,11 @@ class Learn {
     const names = [...new Set(found.flatMap(numbers => [...numbers.keys()]))]
     table(
       element('numbers'),
-      'The numbers',
-      ['what', ...this.reports.map(({source}) => `#${SOURCES[source][0].toLowerCase()}`)],
+      `The numbers${found.every(numbers => numbers.size === names.length) ? '' : '; an empty cell: not asked there'}`,
+      [
+        'what',
+        ...this.reports.map(({source, seed}) => `#${SOURCES[source][0].toLowerCase()}${seed ? `, seed ${seed}` : ''}`)
+      ],
       names.map(name => [
         with_unit(found.find(numbers => numbers.has(name)).get(name)),
         ...found.map(numbers => (numbers.has(name) ? number(numbers.get(name).value) : ''))

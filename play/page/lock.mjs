@@ -132,7 +132,7 @@ export class LockDemo {
       [
         ['value at the resource', whole(world.value)],
         ['what it should be: 100 and all that was acknowledged', whole(100 + world.acknowledged)],
-        ['acknowledged additions that are lost', whole(world.lost)],
+        ['of that, lost: it is not in the value', whole(world.lost)],
         ['token that is installed at the resource', world.mark || 'none'],
         [
           'the service says that the lock is held by',

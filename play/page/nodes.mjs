@@ -6,6 +6,7 @@ import {FAULTS_MAX, modes_of, NODES_MAX, OURS, plan_of, run_of, scenario_of, SPA
 import {element, form, make, parts_of, show_address, soon, span_text, table, time_in, whole, wish_of} from './dom.mjs'
 
 const BEGUN_S = 3
+const NET_HIGH = 122
 const NAIVE = [
   ['naive-cache', 'a count that is cached'],
   ['naive-get-incr', 'GET, then INCR'],
@@ -14,6 +15,7 @@ const NAIVE = [
   ['naive-node-clock', 'windows by the nodes’ clocks'],
   ['naive-tell', 'telling the others']
 ]
+const way_title = name => [name, ...NAIVE.filter(([one]) => one === name).map(([, title]) => title)].join(': ')
 const field = (name, label, value, min, max, step = 1) => ({name, label, kind: 'number', value, min, max, step})
 export const CLUSTER = [
   {name: 'mode', label: 'sharing', kind: 'choice', value: 'batched', choices: OURS.map(name => [name, name])},
@@ -115,7 +117,7 @@ export class NodesDemo {
     element('nodes-play').addEventListener('click', () => (this.playing ? this.stop() : this.play()))
     legend(element('nodes-legend'), [
       ['bar yes', 'units admitted'],
-      ['bar no', 'units over the limit (line)'],
+      ['line-of over', 'units over the limit (line)'],
       ['bar used', 'the stated bound (line)']
     ])
     this.run()
@@ -155,7 +157,7 @@ export class NodesDemo {
       try {
         rows.push(this.row(run_of(this.core, plan, number)))
       } catch (error) {
-        rows.push([this.modes[number], ...Array(6).fill(''), error.message])
+        rows.push([way_title(this.modes[number]), ...Array(6).fill(''), error.message])
       }
       table(
         element('ways'),
@@ -180,7 +182,7 @@ export class NodesDemo {
   row({name, sums, why}) {
     const naive = sums.stated < 0
     return [
-      name,
+      way_title(name),
       whole(sums.units),
       whole(sums.peak),
       naive ? 'none' : whole(Math.max(sums.bound, sums.stated)),
@@ -251,9 +253,7 @@ export class NodesDemo {
         'node',
         `#admitted so far (${this.wish.mode})`,
         `#admitted so far (${this.wish.beside})`,
-        '#admitted in all',
-        '#refused',
-        '#lost in crashes',
+        ...['#admitted in all', '#refused', '#lost in crashes'].map(title => `${title} (${this.wish.mode})`),
         'now'
       ],
       this.ours.nodes.map((node, i) => [
@@ -348,6 +348,7 @@ export class NodesDemo {
       remove.addEventListener('click', () => {
         this.faults.splice(i, 1)
         this.run()
+        element('fault-add').focus() // the button that had the focus is gone
       })
       const at_once = fault.kind === 'step' || fault.kind === 'lose'
       const nodes =
@@ -375,7 +376,7 @@ export class NodesDemo {
   draw_net(down) {
     const svg = element('net'),
       nodes = this.wish.nodes,
-      width = svg.clientWidth || 600,
+      width = ((svg.clientWidth || 600) * NET_HIGH) / (svg.clientHeight || NET_HIGH), // on a wall all of it is larger
       parts = []
     const engine = ['split', 'gossip'].includes(this.wish.mode) ? 'the other nodes' : 'engine'
     if (svg.dataset.shown === `${nodes} ${width} ${engine} ${JSON.stringify(down)}`) return
@@ -399,19 +400,17 @@ export class NodesDemo {
         make('svg:text', {x, y: 109, 'text-anchor': 'middle'}, String(node))
       )
     }
-    svg.setAttribute('viewBox', `0 0 ${width} 122`)
+    svg.setAttribute('viewBox', `0 0 ${width} ${NET_HIGH}`)
     svg.replaceChildren(...parts)
-    const cut = Array.from({length: nodes}, (_, node) => node)
-    element('net-buttons').replaceChildren(
-      ...cut.map(node => {
-        const button = make(
-          'button',
-          {type: 'button', 'aria-pressed': down[node] === 'cut off' ? 'true' : 'false'},
-          `${down[node] === 'cut off' ? 'join' : 'cut'} ${node}`
-        )
-        button.addEventListener('click', () => this.toggle(node))
-        return button
-      })
-    )
+    // Rebuilding those that stay would take the focus away with each click.
+    const buttons = element('net-buttons')
+    while (buttons.childElementCount > nodes) buttons.lastElementChild.remove()
+    for (let node = buttons.childElementCount; node < nodes; node++) {
+      const button = make('button', {type: 'button'})
+      button.addEventListener('click', () => this.toggle(node))
+      buttons.append(button)
+    }
+    for (let node = 0; node < nodes; node++)
+      buttons.children[node].textContent = `${down[node] === 'cut off' ? 'join' : 'cut'} ${node}`
   }
 }

@@ -125,11 +125,12 @@ export class ReadsDemo {
         whole(one.failed)
       ])
     )
+    const by_time = [...this.result.violations].sort((one, other) => one.at_ms - other.at_ms)
     table(
       element('violations'),
       `Requests that broke a promise, the first ${whole(this.result.violations.length)}`,
-      ['#at, s', 'strategy', 'user', 'row of', '#version', '#promised, at least', 'server', 'why'],
-      this.result.violations.map(one => [
+      ['#asked at, s', 'strategy', 'user', 'row of', '#version', '#promised, at least', 'server', 'why'],
+      by_time.map(one => [
         (one.at_ms / 1000).toFixed(3),
         this.result.strategies[one.strategy].name,
         one.user,
@@ -256,6 +257,7 @@ export class ReadsDemo {
       remove.addEventListener('click', () => {
         this.faults.splice(i, 1)
         this.run()
+        element('read-fault-add').focus() // the button that had the focus is gone
       })
       return [
         `${fault.kind === 'clock' ? '' : `${this.server_name(fault.server)}: `}${READ_FAULT_TITLES[fault.kind]}`,

@@ -44,6 +44,7 @@ const read = () => page.evaluate(() => {
       [...table.tHead.rows[0].cells].slice(1).map(cell => cell.textContent)),
     lines: [...document.querySelectorAll("#reports svg.chart")].map(svg => svg.querySelectorAll("path.line").length),
     docs: document.getElementById("docs")?.hash ?? null,
+    panels: [...document.querySelectorAll("#reports > section")].map(one => one.innerText),
     text: document.getElementById("answered").innerText,
   })));
 });
@@ -140,10 +141,14 @@ class Numbers(Case):
         label = 'Computed' if report['source'] == 'core' else 'Simulated'
         heads = [label + seed, f'Recorded, {recorded["recorded"]}{seed and ", seed 1"}' if recorded else 'Not recorded']
         self.assertEqual(page['heads'], heads)
-        self.assertEqual(page['columns'], ['what', label.lower()] + ['recorded'] * bool(recorded))
+        columns = ['what', label.lower() + seed, 'recorded' + (seed and ', seed 1')]
+        self.assertEqual(page['columns'], columns if recorded else columns[:2])
         self.assertEqual(recorded['machine'] in page['text'] if recorded else 'no real processes' in page['text'], True)
         self.assertEqual(page['lines'], [len(one['series']) for one in reports])
+        self.assertNotIn('`', page['text'])
         for column, one in enumerate(reports):
+            gaps = any('' in row for row in page['points'][column])
+            self.assertEqual('An empty cell' in page['panels'][column], gaps)
             values = {number['name']: number['value'] for number in one['numbers']}
             shown = {name.removesuffix(f' ({unit})'): value for name, *cells in page['numbers'] for unit in [name.split('(')[-1].rstrip(')')]
                      for value in [cells[column]] if value is not None}

@@ -192,7 +192,7 @@ class Nodes(Case):
 
     def test_the_table_is_what_weir_sim_prints(self):
         self.show('#nodes?loss=1', self.READY)
-        ways = {row[0]: row[1:] for row in table(self.browser, 'ways')}
+        ways = {row[0].split(':')[0]: row[1:] for row in table(self.browser, 'ways')}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'scenario')
             path.write_text(self.browser.run('document.getElementById("scenario").value'), encoding='utf-8')
@@ -204,6 +204,18 @@ class Nodes(Case):
         self.assertEqual(ways['naive-cache'][2], 'none')
         self.assertGreater(int(ways['naive-cache'][1]), int(ways['batched'][2]))
 
+    def test_what_is_shown_says_whose_it_is(self):
+        self.show('#nodes', self.READY)
+        ways = [row[0] for row in table(self.browser, 'ways')]
+        chosen = self.browser.run('''[...document.querySelectorAll("#cluster select")[1].options].map(
+          one => `${one.value}: ${one.label}`)''')
+        self.assertEqual(ways, ['exact', 'leased', 'batched', 'split', 'gossip', *chosen])
+        heads = self.browser.run('[...document.querySelectorAll("#by-node th")].slice(1, 6).map(one => one.innerText)')
+        self.assertTrue(all(one.endswith(('(batched)', '(naive-cache)')) for one in heads), heads)
+        colours = self.browser.run('''["stroke", "fill"].map((what, i) =>
+          getComputedStyle(document.querySelector(["#ours-over .line.over", "#nodes-legend .over"][i]))[what])''')
+        self.assertEqual(colours[0], colours[1], 'the legend has the colour of the line')
+
     def test_a_click_on_a_link_cuts_it_and_one_more_joins_it(self):
         self.show('#nodes?t=2', self.READY)
         before = table(self.browser, 'by-node')
@@ -214,12 +226,16 @@ class Nodes(Case):
         self.assertEqual([row[1] for row in table(self.browser, 'by-node')], [row[1] for row in before], 'the past is another one')
         self.browser.until('location.hash.includes("faults=partition%3A2%3A2%3A10")')
         self.browser.run('(() => { const scrub = document.getElementById("nodes-scrub"); scrub.value = 4; scrub.dispatchEvent(new Event("input")) })()')
-        self.browser.run('document.querySelectorAll("#net-buttons button")[1].click()')
+        self.browser.run('document.querySelectorAll("#net-buttons button")[1].focus(), document.activeElement.click()')
         self.browser.until('document.getElementById("faults").innerText.includes("4.00 s")')
         self.assertEqual(table(self.browser, 'by-node')[1][-1], 'up')
+        self.assertEqual(self.browser.run('document.activeElement.textContent'), 'cut 1', 'the focus stays')
         self.browser.until('document.querySelector("#faults button")')
-        self.browser.run('document.querySelector("#faults button").click()')
+        self.browser.run('document.querySelector("#faults button").focus(), document.activeElement.click()')
         self.browser.until('document.getElementById("faults").innerText.includes("none")')
+        self.assertEqual(self.browser.run('document.activeElement.id'), 'fault-add')
+        self.set('cluster', 'nodes', 3)
+        self.browser.until('document.querySelectorAll("#net-buttons button").length === 3')
 
     def test_what_is_too_much_is_told(self):
         self.show('#nodes?nodes=16&rate=500&duration=60')
@@ -228,6 +244,7 @@ class Nodes(Case):
 
 class Lock(Case):
     READY = 'document.querySelector("#lock-world td")'
+    LOST = 'of that, lost: it is not in the value'
 
     def to_the_end(self, part):
         self.show(part, self.READY)
@@ -236,16 +253,16 @@ class Lock(Case):
 
     def test_the_stories(self):
         world, log = self.to_the_end('#lock')
-        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('110', '5'))
+        self.assertEqual((world['value at the resource'], world[self.LOST]), ('110', '5'))
         self.assertEqual(log[-1][2:5], ['A', 'write', 'acknowledged: 100 + 10 = 110'])
         self.assertIn('Lost: 5', self.browser.run('document.getElementById("lock-verdict").textContent'))
         world, log = self.to_the_end('#lock?checked=1')
-        self.assertEqual((world['value at the resource'], world['acknowledged additions that are lost']), ('105', '0'))
+        self.assertEqual((world['value at the resource'], world[self.LOST]), ('105', '0'))
         self.assertEqual(log[-1][4], 'refused: a later token is installed: you have been replaced')
         world, _ = self.to_the_end('#lock?checked=1&order=late&story=between')
-        self.assertEqual(world['acknowledged additions that are lost'], '10')
+        self.assertEqual(world[self.LOST], '10')
         world, _ = self.to_the_end('#lock?checked=1&story=between')
-        self.assertEqual(world['acknowledged additions that are lost'], '0')
+        self.assertEqual(world[self.LOST], '0')
 
     def test_the_visitor_says_who_pauses_when(self):
         self.show('#lock?checked=1', self.READY)
@@ -257,6 +274,11 @@ class Lock(Case):
             click(words)
         self.assertEqual(table(self.browser, 'lock-log')[-1][4], 'refused: the lease has ended: it is not yours any more')
         self.assertTrue(self.browser.run('[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === "C: write").disabled'))
+        opacity, *colours = self.browser.run('''(() => {
+          const [one, note] = ["button:disabled", ".note"].map(what =>
+            getComputedStyle(document.querySelector(`#demo-lock ${what}`)))
+          return [one.opacity, one.color, note.color] })()''')
+        self.assertEqual((opacity, colours[0]), ('1', colours[1]), 'it can be read')
 
 
 class Reads(Case):
@@ -278,11 +300,14 @@ class Reads(Case):
         self.assertTrue(rows)
         self.assertNotIn('tracked', {row[1] for row in rows})
         self.assertTrue(all(int(row[4]) < int(row[5]) for row in rows))
+        times = [float(row[0]) for row in rows]
+        self.assertEqual(times, sorted(times))
 
     def test_without_a_fault_nobody_is_told_lost(self):
         self.show('#reads', self.READY)
-        self.browser.run('document.querySelector("#read-faults button").click()')
+        self.browser.run('document.querySelector("#read-faults button").focus(), document.activeElement.click()')
         self.browser.until('document.getElementById("read-faults").innerText.includes("none")')
+        self.assertEqual(self.browser.run('document.activeElement.id'), 'read-fault-add')
         rows = {row[0].split(':')[0]: row for row in table(self.browser, 'read-sums')}
         self.assertEqual(rows['tracked'][2:6], ['0'] * 4)
         self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 5; scrub.dispatchEvent(new Event("input")) })()')
@@ -365,6 +390,13 @@ class Everybody(Case):
             with self.subTest(part=part):
                 self.show(f'#{part}', ready)
                 self.assertLessEqual(self.browser.run('document.scrollingElement.scrollWidth'), 360)
+
+    def test_on_a_wall_lines_and_nodes_grow_with_the_words(self):
+        self.browser.shape(3840, 2160)
+        self.show('#nodes', self.PARTS['nodes'])
+        scale, line = self.browser.run('''[document.getElementById("net").getScreenCTM().a,
+          parseFloat(getComputedStyle(document.querySelector("#ours-over .line")).strokeWidth)]''')
+        self.assertEqual((scale, line), (1.5, 3))
 
     def test_each_control_has_a_name_and_can_be_reached_by_keyboard(self):
         for part, ready in self.PARTS.items():
