@@ -5,7 +5,6 @@
  * (limits/entry.c, define.c, limiter.c); what is in a ring is core/limit/log.c and concurrency.c. */
 #include "table/logs.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -72,6 +71,12 @@ static bool cut_off(struct weir_logs *logs)
     return true;
 }
 
+static size_t mapping_bytes(size_t blocks)
+{
+    return blocks * (BLOCK_BYTES + sizeof(uint16_t) + sizeof(uint8_t)) +
+           (WEIR_LOGS_OWNERS + 1) * (sizeof(uint32_t) + sizeof(bool));
+}
+
 int weir_logs_init(struct weir_logs *logs, size_t bytes)
 {
     size_t blocks = bytes / (BLOCK_BYTES + sizeof(uint8_t) + sizeof(uint16_t));
@@ -81,17 +86,16 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
     for (unsigned order = 0; order < WEIR_LOGS_ORDERS; order++)
         logs->free_head[order] = WEIR_LOGS_NONE;
     if (blocks > 0) {
-        void *memory = mmap(NULL, blocks * BLOCK_BYTES, PROT_READ | PROT_WRITE,
+        /* One mapping: fresh memory is 0, and what is not written costs nothing. */
+        void *memory = mmap(NULL, mapping_bytes(blocks), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        logs->memory = memory == MAP_FAILED ? NULL : memory;
-        logs->states = calloc(blocks, sizeof *logs->states);
-        logs->owners = calloc(blocks, sizeof *logs->owners);
-        logs->kept_by = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->kept_by);
-        logs->shares = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->shares);
-        if (!logs->memory || !logs->states || !logs->owners || !logs->kept_by || !logs->shares) {
-            weir_logs_deinit(logs);
+        if (memory == MAP_FAILED)
             return WEIR_ENOMEM;
-        }
+        logs->memory = memory;
+        logs->kept_by = (uint32_t *)(void *)weir_logs_times(logs, logs->blocks);
+        logs->owners = (uint16_t *)(logs->kept_by + WEIR_LOGS_OWNERS + 1);
+        logs->states = (uint8_t *)(logs->owners + blocks);
+        logs->shares = (bool *)(logs->states + blocks);
     }
     pthread_mutex_init(&logs->mutex, NULL);
     logs->begun = true;
@@ -109,15 +113,11 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
 void weir_logs_deinit(struct weir_logs *logs)
 {
 #ifdef WEIR_DEBUG
-    if (logs->memory && logs->states && logs->owners && logs->kept_by && logs->shares)
+    if (logs->memory)
         weir_logs_check(logs);
 #endif
     if (logs->memory)
-        munmap(logs->memory, logs->blocks * BLOCK_BYTES);
-    free(logs->states);
-    free(logs->owners);
-    free(logs->kept_by);
-    free(logs->shares);
+        munmap(logs->memory, mapping_bytes(logs->blocks));
     if (logs->begun)
         pthread_mutex_destroy(&logs->mutex);
     *logs = (struct weir_logs){ 0 };
