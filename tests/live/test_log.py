@@ -251,7 +251,8 @@ class Log(unittest.TestCase):
             self.assertEqual((first['source'], first['by'], first['reloads']['failed']), (str(weir.config), 'start', 0))
             self.assertEqual(first['limits'][0].pop('since'), first['since'])
             self.assertEqual(first['limits'], [{'limit': 'api', 'algorithm': 'token_bucket', 'mode': 'enforce',
-                                                'rate': '5/min', 'capacity': 5, 'missing': 'share', 'overrides': 0}])
+                                                'rate': '5/min', 'capacity': 5, 'missing': 'share', 'key': ['user'], 'match': {},
+                                                'count': 5, 'period_ms': 60000, 'cost': 1, 'overrides': 0}])
             weir.config.write_text('limits: [ { name: api, rate: 6 } ]\n', encoding='utf-8')
             weir.process.send_signal(signal.SIGHUP)
             self.hears(weir, 'reload_failed')
