@@ -421,11 +421,13 @@ class Shared(Case):
                 self.assertGreater(span.span.end_time_unix_nano, span.span.start_time_unix_nano)
                 self.assertEqual(span.resource.get('service.instance.id'), 'a')
                 stand_still(redis.process.pid)
-                number = 2
+                number, took_ns = 2, []
 
                 def breaker_opens():
                     nonlocal number
+                    asked_ns = time.monotonic_ns()
                     client.check(parent(number), user='ada')
+                    took_ns.append(time.monotonic_ns() - asked_ns)
                     number += 1
                     return receiver.spans[-1].get('breaker') == 'open'
 
@@ -434,7 +436,8 @@ class Shared(Case):
                 spans = sorted(receiver.spans, key=lambda one: one.trace)
                 self.assertEqual((spans[1]['verdict'], spans[1]['fallback'], spans[1]['engine_round_trips'],
                                   spans[1]['breaker']), ('admitted', 'open', 1, 'closed'))
-                self.assertGreaterEqual(spans[1].span.end_time_unix_nano - spans[1].span.start_time_unix_nano, 1999000000)
+                lasted_ns = spans[1].span.end_time_unix_nano - spans[1].span.start_time_unix_nano
+                self.assertTrue(took_ns[0] / 2 < lasted_ns <= took_ns[0], (lasted_ns, took_ns[0]))  # it waited for Redis
                 self.assertEqual(spans[-1]['fallback'], 'open')
 
 
