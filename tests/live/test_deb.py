@@ -57,6 +57,11 @@ class Served:
             sock.sendall(request)
             return read_all(sock)
 
+    def documentation(self):
+        """It is read beside a server that serves already (503 until then)."""
+        wait_for(lambda: not self.ask(DOCS).startswith(b'HTTP/1.1 503'), 'the documentation is not read')
+        return self.ask(DOCS)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=60)
@@ -217,7 +222,7 @@ class Deb(unittest.TestCase):
         served = Served(self.root)
         try:
             self.assertIn(b'200 OK', served.ask())
-            self.assertTrue(served.ask(DOCS).endswith(b'the pages'))
+            self.assertTrue(served.documentation().endswith(b'the pages'))
             lock = b'{"owner":"me","ttl_ms":15000}'
             self.assertIn(b'"granted":true', served.ask(b'POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n'
                                                         b'Connection: close\r\nContent-Length: %d\r\n\r\n' % len(lock) + lock))
@@ -268,7 +273,7 @@ class Deb(unittest.TestCase):
         self.assertEqual(file.stat().st_mode & 0o777, 0o640)
         served = Served(self.root)
         self.assertIn(b'200 OK', served.ask())
-        self.assertIn(b'make site', served.ask(DOCS), 'this one was made without')
+        self.assertIn(b'make site', served.documentation(), 'this one was made without')
         self.assertEqual(served.stop(), 0)
 
     def handed_over(self):
