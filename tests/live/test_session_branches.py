@@ -4,6 +4,7 @@
 anew meanwhile; and what goes on through a new start of the primary is not (docs/reads-postgres.md, "Branches")."""
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import signal
 import unittest
@@ -82,6 +83,19 @@ class Branches(unittest.TestCase):
                 told.get('timeline') == timeline and client.post('route', token='', want='write')[0] == 200
 
         wait_for(is_known, f'{server} is not known to lead')
+
+    def follows(self, server, drive, token):
+        """The library reads there what was seen: who has not seen a standby follow cannot tell its promotion from another branch."""
+        users = itertools.count()
+
+        def is_read():
+            drive.open(41, f'follower{next(users)}')
+            drive.ok('join', 41, token)
+            name = drive.read(41)[0]
+            drive.ok('close', 41)
+            return name == server.name
+
+        wait_for(is_read, f'{server} is not read')
 
     def others(self, server):
         """Who was started just now, and knows the primary."""
@@ -213,6 +227,7 @@ class Branches(unittest.TestCase):
         self.group.wait_caught_up()
         wait_for(lambda: client.good('route', token=tokens[1], wait_ms=0)['server'] == self.second.name,
                  'the standby is not read')
+        self.follows(self.second, drive, tokens[0])
         self.group.promote_cleanly(self.second)
         self.first = self.second
         self.leads(self.second, drive, client, timeline=3)
