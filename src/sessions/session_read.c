@@ -45,27 +45,19 @@ static bool may_stay(const struct weir_call *call)
 
 /* ---- the check ---- */
 
-/* A primary that is far enough, but for commits that standbys show already and it does not. */
-static enum weir_place_verdict settle_primary(struct weir_call *call, struct weir_pinned *pinned)
-{
-    struct weir_session *session = call->session;
-    struct weir_shown settled = pinned->link->shown;
-    settled.settled = true;
-    if (weir_session_token_compare(&session->token, &settled, call->known) != WEIR_PLACE_OK)
-        return WEIR_PLACE_BEHIND;
-    if (call->count == 1) { /* no standby could have shown it before */
-        pinned->link->shown.settled = true;
-        return WEIR_PLACE_OK;
-    }
-    if (weir_shown_settle(pinned->link->conn, weir_call_timeout(call)) != 0)
-        return WEIR_PLACE_BEHIND;
-    pinned->link->shown.settled = true;
-    return WEIR_PLACE_OK;
-}
-
 static enum weir_place_verdict compare(struct weir_call *call, const struct weir_pinned *pinned)
 {
     return weir_session_token_compare(&call->session->token, &pinned->link->shown, call->known);
+}
+
+/* A primary is behind for commits alone that standbys show already and it does not: what is not in its log is lost.
+ * Where there is no standby, none could have shown it. */
+static enum weir_place_verdict settle_primary(struct weir_call *call, struct weir_pinned *pinned)
+{
+    if (call->count > 1 && weir_shown_settle(pinned->link->conn, weir_call_timeout(call)) != 0)
+        return WEIR_PLACE_BEHIND;
+    pinned->link->shown.settled = true;
+    return compare(call, pinned);
 }
 
 /* It shows all: what was seen at standbys needs no proof any more, at this primary or at one that follows it. */
