@@ -146,7 +146,7 @@ static void conclude(struct weir_transaction *transaction, const struct weir_tim
         if (!weir_part_is_to_charge(transaction, &transaction->parts[i]))
             weir_part_undo(transaction, &transaction->parts[i], time);
     }
-    transaction->of->ops->settled(transaction->of->context, transaction);
+    transaction->of->ops->settled(transaction->of->context, transaction, time);
 }
 
 struct weir_decision weir_transaction_decision(const struct weir_transaction *transaction)

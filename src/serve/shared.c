@@ -54,12 +54,11 @@ static void count_part(struct weir_loop *loop, const struct weir_part *part, boo
         weir_metrics_units(metrics, loop->number, slot, WEIR_UNITS_ADMITTED, part->charge.cost);
 }
 
-static void settled(void *context, const struct weir_transaction *transaction)
+static void settled(void *context, const struct weir_transaction *transaction, const struct weir_time *time)
 {
     struct weir_loop *loop = context;
     struct weir_metrics *metrics = loop->common->metrics;
     const bool admitted = weir_transaction_decision(transaction).admitted;
-    const uint64_t now_ns = uv_hrtime();
     if (transaction->unknown)
         weir_count(&loop->counters.unknown_charges, 1);
     for (size_t i = 0; i < transaction->count && !transaction->error; i++) {
@@ -71,11 +70,11 @@ static void settled(void *context, const struct weir_transaction *transaction)
             weir_metrics_fell_back(metrics, loop->number, slot, fallback);
         }
         if (transaction->verb == WEIR_TRANSACTION_DECIDE)
-            count_part(loop, part, admitted, now_ns);
+            count_part(loop, part, admitted, time->now_ns);
     }
     /* Of one that did not wait, the caller still has the request (weir_shared_decide). */
     if (transaction->verb == WEIR_TRANSACTION_DECIDE && !transaction->error && transaction != transaction->of->scratch)
-        weir_refused_settled(loop, transaction, now_ns);
+        weir_refused_settled(loop, transaction, time->now_ns);
 }
 
 static void ended(void *context, struct weir_transaction *transaction)

@@ -57,9 +57,10 @@ static void timer_stop(void *context, struct weir_timer *timer)
             w->timers[i--] = w->timers[--w->timers_count];
 }
 
-static void on_settled(void *context, const struct weir_transaction *transaction)
+static void on_settled(void *context, const struct weir_transaction *transaction, const struct weir_time *time)
 {
     struct world *w = context;
+    assert_int_equal(time->now_ns, w->remote.now_ns);
     w->settled++;
     w->unknown += transaction->unknown;
 }
