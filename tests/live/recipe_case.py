@@ -99,7 +99,8 @@ class Backend:
         self.seen, self.free = [], threading.Event()
         self.arrived, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
         self.done, self.at_work = lambda fields: None, []
-        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        # No port that the system deals: one whose backend is gone, and is still asked for, becomes somebody else's soon.
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', free_port()), Handler)
         self.server.handle_error = lambda *_: None  # clients go away on purpose
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

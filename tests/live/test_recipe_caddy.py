@@ -200,6 +200,7 @@ class Several(recipe_case.RecipeCase):
         with concurrent.futures.ThreadPoolExecutor(9) as pool:
             list(pool.map(ask, [hashlib.sha256(str(i).encode()).hexdigest()[i:] for i in range(45)]))
         ask(None)
+        self.assertEqual([(path, fields) for path, fields in self.backend.seen if 'Weir-At' not in fields], [])
         self.assertEqual({fields['Weir-At'] for _, fields in self.backend.seen},
                          {f'127.0.0.1:{weir.http}' for weir in self.weirs})
 
