@@ -10,17 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/timing.h"
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
+#include "locks/sqlite_new.h"
 #include "weir/error.h"
 
-#define APPLICATION_ID 0x77656972 /* "weir" */
-#define FORMAT 1
 #define QUIET_NS UINT64_C(10000000)
 #define NUMBERS_AHEAD 1000U /* a start skips as many at most; the page of the meta row is a third of a small commit */
 #define COUNTER_MAX                                                                                                    \
@@ -37,17 +35,6 @@ static const char *const STATEMENTS[WEIR_SQLITE_STATEMENTS] = {
     /* Touches no row if the counter is not the one that we wrote last: then this is not our database any more. */
     [WEIR_SQLITE_META] = "UPDATE meta SET incarnation = ?1, counter = ?2 WHERE incarnation = ?3 AND counter = ?4",
 };
-
-static const char CREATE[] = "BEGIN EXCLUSIVE;"
-                             "CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), system INTEGER NOT NULL,"
-                             " incarnation INTEGER NOT NULL, counter INTEGER NOT NULL);"
-                             "CREATE TABLE held (name BLOB PRIMARY KEY NOT NULL, owner BLOB NOT NULL,"
-                             " incarnation INTEGER NOT NULL, number INTEGER NOT NULL, ttl_ns INTEGER NOT NULL)"
-                             " WITHOUT ROWID;"
-                             "INSERT INTO meta VALUES (1, %lld, 0, 0);"
-                             "PRAGMA application_id = %d;"
-                             "PRAGMA user_version = %d;"
-                             "COMMIT";
 
 /* ---- errors ---- */
 
@@ -190,16 +177,6 @@ static void make_private(const struct weir_sqlite_store *store)
         close(fd);
 }
 
-static int create(struct weir_sqlite_store *store)
-{
-    uint64_t system;
-    if (getrandom(&system, sizeof system, 0) != sizeof system)
-        return fail(store, WEIR_EIO, "no random bytes");
-    char sql[sizeof CREATE + 64];
-    snprintf(sql, sizeof sql, CREATE, (long long)(system >> 1), APPLICATION_ID, FORMAT);
-    return execute(store, sql);
-}
-
 /* Reads only, so that a file that is not ours is left as it is. */
 static int check_format(struct weir_sqlite_store *store, bool *ret_empty)
 {
@@ -214,9 +191,9 @@ static int check_format(struct weir_sqlite_store *store, bool *ret_empty)
     *ret_empty = tables == 0 && application == 0 && format == 0;
     if (*ret_empty)
         return 0;
-    if (application != APPLICATION_ID)
+    if (application != WEIR_SQLITE_APPLICATION_ID)
         return fail(store, WEIR_ECORRUPT, "a database, but not one of weir's locks");
-    if (format != FORMAT)
+    if (format != WEIR_SQLITE_FORMAT)
         return fail(store, WEIR_ECORRUPT, "written by another version of weir");
     char verdict[64];
     error = ask(store, "PRAGMA quick_check(1)", NULL, verdict, sizeof verdict);
@@ -234,8 +211,8 @@ static int set_up(struct weir_sqlite_store *store)
     int error = execute(store, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL;");
     if (!error)
         error = check_format(store, &empty);
-    if (!error && empty)
-        error = create(store);
+    if (!error && empty && weir_sqlite_new_fill(store->db) != SQLITE_OK)
+        error = fail_sqlite(store);
     char mode[16] = "";
     if (!error)
         error = ask(store, "PRAGMA journal_mode = WAL", NULL, mode, sizeof mode);
@@ -303,7 +280,8 @@ void weir_sqlite_store_settle(struct weir_sqlite_store *store)
 int weir_sqlite_store_open(struct weir_sqlite_store *store)
 {
     remove_stray_log(store);
-    make_private(store);
+    if (!weir_sqlite_new_put(store->path))
+        make_private(store);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
     if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK) {
         int error = store->db ? fail(store, WEIR_EIO, sqlite3_errmsg(store->db)) : WEIR_ENOMEM;

@@ -20,7 +20,7 @@ struct entry {
     uint32_t chained;        /* the next with the same head */
 };
 
-/* The free ones hang together by `next`. */
+/* Those that were given back hang together by `next`. */
 struct group {
     uint64_t count;
     uint32_t first;
@@ -33,6 +33,7 @@ struct weir_sketch {
     uint32_t heads_mask;
     uint32_t least; /* the first group */
     uint32_t free;
+    uint32_t untouched; /* from here on no group was used since the last clear: a sketch touches what it needs */
     struct entry *entries;
     struct group *groups;
     uint32_t *heads;
@@ -80,10 +81,9 @@ void weir_sketch_clear(struct weir_sketch *sketch)
     sketch->total = 0;
     sketch->used = 0;
     sketch->least = NONE;
-    sketch->free = 0;
+    sketch->free = NONE;
+    sketch->untouched = 0;
     memset(sketch->heads, 0xFF, ((size_t)sketch->heads_mask + 1) * sizeof(sketch->heads[0]));
-    for (uint32_t i = 0; i < sketch->room; i++)
-        sketch->groups[i].next = i + 1 < sketch->room ? i + 1 : NONE;
 }
 
 /* ---- groups ---- */
@@ -91,10 +91,12 @@ void weir_sketch_clear(struct weir_sketch *sketch)
 /* A new one behind `previous`; NONE: at the front. There is always one free: no more are in use than entries. */
 static uint32_t group_insert(struct weir_sketch *sketch, uint32_t previous, uint64_t count)
 {
-    uint32_t number = sketch->free;
-    weir_assert(number != NONE);
+    bool again = sketch->free != NONE;
+    uint32_t number = again ? sketch->free : sketch->untouched++;
+    weir_assert(number < sketch->room);
     struct group *group = &sketch->groups[number];
-    sketch->free = group->next;
+    if (again)
+        sketch->free = group->next;
     uint32_t next = previous == NONE ? sketch->least : sketch->groups[previous].next;
     *group = (struct group){ .count = count, .first = NONE, .next = next, .previous = previous };
     if (next != NONE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list of zeroed chunks of 64 KiB. An allocation is cut from the newest chunk; what does not fit there gets a new
- * chunk, a larger one if need be. Nothing is freed before weir_arena_destroy. Each configuration (config.c) and each
- * compiled set of rules (rules.c) has an arena, and each YAML tree one while it is read. */
+ * A list of chunks of 64 KiB. An allocation is cut from the newest chunk, and zeroed; what does not fit there gets a
+ * new chunk, a larger one if need be. Nothing is freed before weir_arena_destroy. Each configuration (config.c) and
+ * each compiled set of rules (rules.c) has an arena, and each YAML tree one while it is read. */
 #include "rules/arena.h"
 
 #include <stdarg.h>
@@ -45,10 +45,12 @@ void weir_arena_destroy(struct weir_arena *arena)
 static struct chunk *chunk_add(struct weir_arena *arena, size_t size)
 {
     size_t room = size > CHUNK_BYTES ? size : CHUNK_BYTES;
-    struct chunk *chunk = calloc(1, sizeof(*chunk) + room);
+    /* A large one comes from the system as zeroes that take no memory before they are used. */
+    struct chunk *chunk = room > CHUNK_BYTES ? calloc(1, sizeof(*chunk) + room) : malloc(sizeof(*chunk) + room);
     if (!chunk)
         return NULL;
     chunk->size = room;
+    chunk->used = 0;
     chunk->next = arena->chunks;
     arena->chunks = chunk;
     return chunk;
@@ -68,7 +70,7 @@ void *weir_arena_alloc(struct weir_arena *arena, size_t count, size_t size)
         return NULL;
     void *place = chunk->bytes + chunk->used;
     chunk->used += bytes;
-    return place;
+    return chunk->size > CHUNK_BYTES ? place : memset(place, 0, bytes);
 }
 
 char *weir_arena_copy(struct weir_arena *arena, const void *data, size_t size)

@@ -4,6 +4,7 @@
 #include "sqlite_disk.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,16 @@
 struct disk disk;
 struct disk_files disk_files = { .under = "/tmp" };
 
+/* Dies here, if this is the call to die at. */
+static void step(void)
+{
+    if (disk.steps_left > 0 && --disk.steps_left == 0)
+        kill(getpid(), SIGKILL);
+}
+
 static int sync_file(long call, int fd)
 {
+    step();
     disk.syncs++;
     if (disk.during)
         disk.during();
@@ -36,8 +45,37 @@ int fdatasync(int fd)
     return sync_file(SYS_fdatasync, fd);
 }
 
+ssize_t write(int fd, const void *data, size_t size)
+{
+    step();
+    if (disk.put) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, size);
+}
+
+int unlink(const char *path)
+{
+    step();
+    return (int)syscall(SYS_unlink, path);
+}
+
+int rename(const char *from, const char *to)
+{
+    step();
+    return (int)syscall(SYS_rename, from, to);
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+    step();
+    return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
 ssize_t pwrite64(int fd, const void *data, size_t size, off_t offset)
 {
+    step();
     if (disk.write) {
         errno = ENOSPC;
         return -1;
@@ -86,6 +124,7 @@ int disk_begin(void **state)
     if (!mkdtemp(files->folder))
         return -1;
     snprintf(files->path, sizeof files->path, "%.64s/db", files->folder);
+    snprintf(files->next, sizeof files->next, "%.64s/db.new", files->folder);
     snprintf(files->wal, sizeof files->wal, "%.64s/db-wal", files->folder);
     snprintf(files->witness, sizeof files->witness, "%.64s/witness", files->folder);
     snprintf(files->backup, sizeof files->backup, "%.64s/backup", files->folder);
@@ -102,6 +141,7 @@ int disk_end(void **state)
     if (lock_world.engine)
         world_close();
     unlink(disk_files.path);
+    unlink(disk_files.next);
     unlink(disk_files.wal);
     unlink(disk_files.witness);
     unlink(disk_files.backup);

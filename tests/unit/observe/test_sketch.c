@@ -213,6 +213,20 @@ static void a_cleared_sketch_is_a_new_one(void **state)
     free(sketch);
 }
 
+/* A start has several, and none that anybody was counted in: of each only the heads are written. */
+static void a_new_sketch_leaves_its_keys_places_untouched(void **state)
+{
+    (void)state;
+    size_t room = 2048, bytes = weir_sketch_bytes((uint32_t)room), kept = 0;
+    uint8_t *memory = memset(room_for(bytes), 0xA5, bytes);
+    struct weir_sketch *sketch = weir_sketch_init(memory, (uint32_t)room);
+    weir_sketch_clear(sketch);
+    for (size_t i = 0; i < bytes; i++)
+        kept += memory[i] == 0xA5;
+    assert_true(bytes - kept <= 2 * room * sizeof(uint32_t) + 256);
+    free(memory);
+}
+
 /* One thread's key would be first by what the others might have had of it. */
 static void the_certain_ones_come_first(void **state)
 {
@@ -365,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_event_keeps_the_promises),
         cmocka_unit_test(a_cleared_sketch_is_a_new_one),
+        cmocka_unit_test(a_new_sketch_leaves_its_keys_places_untouched),
         cmocka_unit_test(the_certain_ones_come_first),
         cmocka_unit_test(the_true_top_ten_in_every_order),
     };
