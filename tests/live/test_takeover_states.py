@@ -19,7 +19,7 @@ import urllib.request
 
 from redis_server import Redis, wait_for
 from service_manager import Service, listening
-from takeover_fake import HELLO, PROTOCOL, SAYS_HELLO, Fake, Refused
+from takeover_fake import END, HELLO, PROTOCOL, SAYS_HELLO, SAYS_READY, Fake, Refused
 from test_takeover import NEVER, Chain, check
 from test_tls import TlsResp, make_certificate
 from weir_server import BUILD, Resp, connect, read_all, read_until, resp_encode
@@ -257,6 +257,23 @@ class Counters(unittest.TestCase):
                     spent += sum(iter(lambda: other.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
             self.assertEqual(spent, 1000)
 
+    def test_the_file_keeps_its_writer_though_the_successor_ends_half_way(self):
+        """While connections are handed over: one of them has more to hand than the way there holds."""
+        with tempfile.TemporaryDirectory(prefix='weir-counters-') as folder:
+            config = (f'table: {{ snapshot: {folder}/counters, snapshot_every: 1s }}\n'
+                      'server: { body_bytes_max: 8MiB }\n' + NEVER)
+            with Chain(config) as chain, Resp(chain.resp) as client, connect(chain.http) as sock:
+                client.ask('WEIR.CHECK', 1, 'user', 'ada')
+                sock.sendall(b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n')
+                sock.sendall(bytes(4000000))
+                with Fake(chain.path / 'takeover') as fake:
+                    fake.go_to('half-way')
+                wait_for(lambda: 'the successor has ended (handing)' in chain.output(0), 'it is not noticed')
+                written = pathlib.Path(folder, 'counters')
+                written.unlink(missing_ok=True)
+                wait_for(written.exists, 'it does not write any more')
+                chain.take_over()
+
     def test_the_file_that_the_successor_does_not_have_is_free(self):
         """So one can go back to the old configuration, by a take-over too."""
         with tempfile.TemporaryDirectory(prefix='weir-counters-') as folder:
@@ -407,6 +424,25 @@ class Engine(unittest.TestCase):
                     self.assertEqual(check(web)[0], 200)
                 finally:
                     os.kill(redis.process.pid, signal.SIGCONT)
+
+    def test_how_long_the_successor_prepared_does_not_count_for_what_comes_after(self):
+        """It was longer than what is under way then may take."""
+        with Redis() as redis:
+            config = (f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"] }} }}\n'
+                      'limits: [ { name: once, key: [user], rate: 1/day, burst: 1000, sharing: exact, deadline: 1s } ]\n')
+            with Chain(config) as chain, Resp(chain.resp) as client, connect(chain.resp) as other:
+                self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 1)
+                with Fake(chain.path / 'takeover') as fake:
+                    fake.go_to('greeted')
+                    time.sleep(5.2)
+                    os.kill(redis.process.pid, signal.SIGSTOP)
+                    try:
+                        other.sendall(resp_encode('WEIR.CHECK', 1, 'user', 'ada'))
+                        self.assertEqual(client.ask('PING'), 'PONG')
+                        fake.say(SAYS_READY)
+                        fake.hear_until(END)
+                    finally:
+                        os.kill(redis.process.pid, signal.SIGCONT)
 
 
 class Manager(unittest.TestCase):

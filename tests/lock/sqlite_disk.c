@@ -95,6 +95,8 @@ int clock_gettime(clockid_t clock, struct timespec *ret_now)
     int failed = (int)syscall(SYS_clock_gettime, clock, ret_now);
     if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC))
         *ret_now = plus(*ret_now, disk.slept_ns);
+    if (!failed && clock == CLOCK_BOOTTIME)
+        *ret_now = plus(*ret_now, disk.boot_ns);
     if (!failed && clock == CLOCK_REALTIME)
         ret_now->tv_sec += (time_t)disk.wall_s;
     return failed;

@@ -13,6 +13,7 @@ struct disk {
     void (*during)(void); /* called while a file is being synced */
     int64_t wall_s;       /* the wall clock is off by */
     uint64_t slept_ns;    /* passed over: whoever sleeps until a moment is there at once */
+    uint64_t boot_ns;     /* by which the clock that leases end by is ahead */
 };
 extern struct disk disk;
 

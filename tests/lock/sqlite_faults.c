@@ -334,19 +334,60 @@ static void faults__numbers_near_their_end_are_refused(void **state)
     }
 }
 
-/* No number is given out above the counter: the next one would not be greater than that of this lock. */
-static void faults__a_lock_above_the_counter_is_refused(void **state)
+/* No number is given out above the counter, nor one of a later incarnation: the next one would not be greater than that
+ * of this lock. */
+static void faults__a_lock_above_what_was_given_out_is_refused(void **state)
 {
     (void)state;
-    static const char above[] = "UPDATE held SET number = (SELECT counter FROM meta) + 1";
-    sqlite3 *db = NULL;
+    static const char *const above[] = {
+        "UPDATE held SET number = (SELECT counter FROM meta) + 1",
+        "UPDATE held SET number = 1, incarnation = (SELECT incarnation FROM meta) + 1",
+    };
     world_granted(world_acquire("a", "A", TTL));
     world_close();
-    assert_int_equal(sqlite3_open(disk_files.path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, above, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_changes(db), 1);
-    sqlite3_close(db);
-    assert_refused(disk_files.path, WEIR_ECORRUPT);
+    for (size_t i = 0; i < sizeof above / sizeof above[0]; i++) {
+        sqlite3 *db = NULL;
+        assert_int_equal(sqlite3_open(disk_files.path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, above[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_changes(db), 1);
+        sqlite3_close(db);
+        assert_refused(disk_files.path, WEIR_ECORRUPT);
+    }
+}
+
+/* A holder that asks for less in the same batch was told the longer lease all the same. */
+static void faults__the_longest_lease_of_a_batch_survives_a_restart(void **state)
+{
+    (void)state;
+    struct weir_lock_op ops[2] = {
+        { .verb = WEIR_LOCK_ACQUIRE, .name = world_name("a"), .owner = world_text("A"), .ttl_ns = 10 * TTL },
+        { .verb = WEIR_LOCK_RENEW, .name = world_name("a"), .owner = world_text("A"), .ttl_ns = TTL },
+    };
+    world_apply(ops, 2);
+    assert_true(ops[0].status == 0 && ops[0].lease_ns > 9 * TTL);
+    world_reopen();
+    struct weir_lock_op op = world_show("a");
+    world_held_by(op, "A");
+    assert_true(op.lease_ns > 9 * TTL);
+}
+
+/* Each is written a second after it at the latest, however many come behind it. What was given back shows no lease. */
+static void faults__a_release_waits_for_a_second_and_not_for_the_next_one(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "a", "b", "c" };
+    for (size_t i = 0; i < 3; i++)
+        world_granted(world_acquire(names[i], "A", TTL));
+    size_t before = disk.syncs;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(disk.syncs, before);
+        struct weir_lock_op op = world_release(names[i], "A");
+        world_granted(op);
+        assert_int_equal(op.lease_ns, 0);
+        disk.boot_ns += 2 * SECOND / 5;
+    }
+    world_free(world_show("a"));
+    assert_int_equal(disk.syncs, before + 1);
 }
 
 static void faults__a_second_process_is_refused(void **state)
@@ -421,7 +462,9 @@ int main(int count, char **words)
         CASE(faults__a_stepped_clock_changes_no_lease),
         CASE(faults__a_damaged_store_is_refused_and_left_as_it_is),
         CASE(faults__numbers_near_their_end_are_refused),
-        CASE(faults__a_lock_above_the_counter_is_refused),
+        CASE(faults__a_lock_above_what_was_given_out_is_refused),
+        CASE(faults__the_longest_lease_of_a_batch_survives_a_restart),
+        CASE(faults__a_release_waits_for_a_second_and_not_for_the_next_one),
         CASE(faults__a_second_process_is_refused),
         CASE(faults__a_second_process_is_refused_while_the_disk_fails),
         CASE(faults__a_release_put_off_survives_kill_9_after_a_second),

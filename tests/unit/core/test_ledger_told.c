@@ -319,6 +319,17 @@ static void ledger__who_makes_place_is_who_would_be_forgotten_first(void **state
     assert_int_equal(peek(0).remaining, 15);
 }
 
+/* A node that says that more is known here than it spent is charged for all that it spends from then on. */
+static void ledger__nothing_is_known_of_what_was_not_spent(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    struct weir_share_ask told = { .stint = 9, .seq = 1, .spent = 2, .known = 10, .ttl_ns = SECOND };
+    assert_int_equal(world_ask(&world, &told).used, 0);
+    told = (struct weir_share_ask){ .stint = 9, .seq = 2, .spent = 8, .known = 2, .ttl_ns = SECOND };
+    assert_int_equal(world_ask(&world, &told).used, 6);
+}
+
 /* Wall time stepped forward, the engine's clock did not: the node goes on with what it holds. */
 static void ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next(void **state)
 {
@@ -379,6 +390,7 @@ int main(void)
         cmocka_unit_test(ledger__holds_for_no_longer_than_a_minute),
         cmocka_unit_test(ledger__the_first_hold_that_ends_is_waited_for),
         cmocka_unit_test(ledger__who_makes_place_is_who_would_be_forgotten_first),
+        cmocka_unit_test(ledger__nothing_is_known_of_what_was_not_spent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,12 +82,26 @@ static void a_reload_keeps_the_debts_of_the_one_before(void **state)
     assert_int_equal(now.debt_units, 1000);
 }
 
+/* A permit that a limit before the last one gave ends when its holder was told, and no later for a reload. */
+static void permits_of_before_end_when_they_would(void **state)
+{
+    (void)state;
+    const struct weir_limit longest = compiled(WEIR_CONCURRENCY, 10, 100 * SECOND);
+    struct weir_limit shorter = compiled(WEIR_CONCURRENCY, 5, 10 * SECOND), last = shorter;
+    weir_limit_follow(&shorter, &longest, T0);
+    assert_int_equal(shorter.debt_until_ns, T0 + 100 * SECOND);
+    weir_limit_follow(&last, &shorter, T0 + 30 * SECOND);
+    assert_int_equal(last.debt_until_ns, T0 + 100 * SECOND);
+    assert_int_equal(last.debt_units, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permits_end_within_a_lease_though_the_clock_came_back),
         cmocka_unit_test(what_is_out_is_carried_to_more_or_fewer_permits_as_it_is),
         cmocka_unit_test(a_reload_keeps_the_debts_of_the_one_before),
+        cmocka_unit_test(permits_of_before_end_when_they_would),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,40 @@ static void another_limit_makes_the_engines_word_void(void **state)
     weir_remote_limit_drop(other);
 }
 
+/* A reload keeps some limits, whose keys come in any order, used or idle. */
+static void who_is_of_a_limit_that_went_is_unwanted(void **state)
+{
+    (void)state;
+    enum { KEYS = 12 };
+    static const char *const all[] = { "a", "b", "c" };
+    const struct weir_limit_spec spec = { .count = 10, .period_ns = MINUTE };
+    const char *kept[] = { "c", "a" };
+    const struct weir_remote_limit *limits[3];
+    struct weir_share_keys keys;
+    struct weir_share_key key[KEYS];
+    assert_int_equal(weir_share_keys_init(&keys, 64, 4), 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(weir_remote_limit_create(all[i], 0, 0, &spec, &limits[i], NULL), 0);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        key[i] = key_of(i);
+        key[i].limit = limits[i % 3];
+        weir_share_keys_insert(&keys, &key[i]);
+        weir_share_keys_set_idle(&keys, &key[i], i >= KEYS / 2);
+    }
+    weir_share_keys_keep(&keys, kept, 2);
+    for (uint64_t i = 0; i < KEYS; i++)
+        assert_int_equal(key[i].unwanted, i % 3 == 1);
+    weir_share_keys_keep(&keys, kept, 0);
+    for (uint64_t i = 0; i < KEYS; i++)
+        assert_true(key[i].unwanted);
+    weir_share_keys_keep(&keys, (const char *[]){ "b" }, 1); /* one that comes back is wanted again */
+    for (uint64_t i = 0; i < KEYS; i++)
+        assert_int_equal(key[i].unwanted, i % 3 != 1);
+    for (size_t i = 0; i < 3; i++)
+        weir_remote_limit_drop(limits[i]);
+    weir_share_keys_deinit(&keys);
+}
+
 /* ---- against a list ---- */
 
 enum { MODEL_KEYS = 14, MODEL_ROOM = 8, MODEL_GONE = 6 };
@@ -289,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_key_follows_each_of_its_terms),
         cmocka_unit_test(another_limit_makes_the_engines_word_void),
         cmocka_unit_test(as_many_as_there_may_be_are_woken),
+        cmocka_unit_test(who_is_of_a_limit_that_went_is_unwanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,28 @@ static void a_permit_of_before_a_restart_is_none_of_after_it(void **state)
     fixture_destroy(&f);
 }
 
+/* The machine was started anew, and its clock began at 0: whoever holds a permit gives it back by its number. */
+static void a_permit_is_given_back_after_a_restart_of_the_machine(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 10, HOUR, 0);
+    const struct weir_moment before = moment_at(T0);
+    const struct weir_moment after = {
+        .now_ns = 20 * SECOND, .wall_ns = T0 + MINUTE, .boot_ns = 20 * SECOND, .boot_id = { 2 }
+    };
+    struct weir_snapshot_stats stats;
+    struct fixture a = fixture_create(&spec, 1);
+    const uint64_t given = ask(&a, 3, T0).ticket, renewed = ask(&a, 2, T0).ticket;
+    (void)save(&a, &before);
+    fixture_destroy(&a);
+    struct fixture b = restart(&spec, 1, &after, &stats);
+    assert_int_equal(out(&b, after.now_ns), 5);
+    assert_int_equal(give_back(&b, given, after.now_ns), 3);
+    assert_int_equal(renew(&b, renewed, after.now_ns + MINUTE), HOUR);
+    assert_int_equal(out(&b, after.now_ns + HOUR), 2);
+    fixture_destroy(&b);
+}
+
 /* A window goes on as it was: its limit is the same one, in its own time zone. */
 static void a_window_keeps_its_time_zone(void **state)
 {
@@ -323,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_permit_of_before_a_restart_is_none_of_after_it),
+        TEST(a_permit_is_given_back_after_a_restart_of_the_machine),
         TEST(a_window_keeps_its_time_zone),
         TEST(a_clock_that_comes_back_begins_the_reading_anew),
         TEST(the_keys_of_the_limits_before_are_carried_over_first),

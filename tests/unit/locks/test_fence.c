@@ -208,6 +208,28 @@ static void fence__damage_is_never_taken_for_a_lower_mark(void **state)
     }
 }
 
+/* The last record has its length, and not all that belongs into it: as long as a record can be, it is torn still. */
+static void fence__the_longest_record_may_be_torn(void **state)
+{
+    (void)state;
+    static uint8_t bytes[4096];
+    static char longest[WEIR_FENCE_NAME_MAX];
+    struct weir_fence *fence = fence_open(path);
+    assert_int_equal(install(fence, "l", 7, 1), 0);
+    assert_int_equal(weir_fence_install(fence, longest, sizeof(longest), (struct weir_token){ 7, 2 }), 0);
+    weir_fence_close(fence);
+    size_t size = bytes_read(path, bytes, sizeof(bytes));
+    bytes[size - 1] ^= 0x10;
+    bytes_write(path, bytes, size);
+    fence = fence_open(path);
+    assert_int_equal(number_of(fence, "l"), 1);
+    assert_int_equal(weir_fence_mark(fence, longest, sizeof(longest)).number, 0);
+    weir_fence_close(fence);
+    bytes[size] = 0; /* a byte more is behind a record that was there */
+    bytes_write(path, bytes, size + 1);
+    assert_int_equal(weir_fence_open(&(struct weir_fence_options){ .path = path }, &fence, NULL), WEIR_ECORRUPT);
+}
+
 static void fence__a_file_that_is_not_ours_is_refused_and_kept(void **state)
 {
     (void)state;
@@ -317,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fence__a_file_cut_anywhere_keeps_what_was_acknowledged, folder_make,
                                         folder_remove),
         cmocka_unit_test_setup_teardown(fence__damage_is_never_taken_for_a_lower_mark, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(fence__the_longest_record_may_be_torn, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(fence__a_file_that_is_not_ours_is_refused_and_kept, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(fence__the_file_is_bounded_by_its_names, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(fence__a_full_disk_is_an_error_and_nothing_is_lost, folder_make, folder_remove),

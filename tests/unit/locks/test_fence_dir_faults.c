@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A fenced value in a folder whose listing fails halfway: no mark goes while an older one stays. Who holds the older
- * one would take itself for the newest (fence_dir.h). */
+ * one would take itself for the newest (fence_dir.h). And marks in a log that cannot be synced. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -106,8 +106,47 @@ static void fence_dir__no_mark_goes_while_an_older_one_stays(void **state)
     assert_true(has_mark(3) && !has_mark(2) && !has_mark(1)); /* the last listing was whole */
 }
 
+/* ---- a log whose sync fails, once ---- */
+
+int __wrap_fdatasync(int file);
+int __real_fdatasync(int file);
+
+static bool sync_fails;
+
+int __wrap_fdatasync(int file)
+{
+    if (!sync_fails)
+        return __real_fdatasync(file);
+    sync_fails = false;
+    errno = EIO;
+    return -1;
+}
+
+/* The kernel says it once, and drops what it could not write: what comes behind that is on no disk either. */
+static void fence__after_a_sync_that_failed_nothing_is_acknowledged(void **state)
+{
+    (void)state;
+    assert_int_equal(folder_empty(NULL), 0);
+    struct weir_fence *fence = fence_open(path);
+    assert_int_equal(install(fence, "l", 7, 1), 0);
+    sync_fails = true;
+    assert_int_equal(install(fence, "l", 7, 2), WEIR_EIO);
+    assert_false(sync_fails);
+    assert_int_equal(install(fence, "l", 7, 3), WEIR_EIO);
+    assert_int_equal(install(fence, "m", 7, 1), WEIR_EIO);
+    assert_int_equal(try_write(fence, "l", 7, 3), WEIR_ENOTINSTALLED);
+    weir_fence_close(fence);
+    fence = fence_open(path);
+    assert_true(number_of(fence, "l") <= 2);
+    assert_int_equal(install(fence, "l", 7, 3), 0);
+    weir_fence_close(fence);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(fence_dir__no_mark_goes_while_an_older_one_stays) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fence_dir__no_mark_goes_while_an_older_one_stays),
+        cmocka_unit_test(fence__after_a_sync_that_failed_nothing_is_acknowledged),
+    };
     return cmocka_run_group_tests(tests, folder_make, folder_end);
 }

@@ -29,6 +29,42 @@ static void turns__what_is_not_held_any_more_is_asked_for_at_once(void **state)
     weir_lock_manager_destroy_threadless(manager);
 }
 
+/* B, who waits behind A, is found to hold it, and the store does not say whether that is so. By the end of its wait
+ * another holds it: that is known. */
+static void turns__what_was_not_known_of_a_holder_is_known_once_another_holds_it(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 100 * SECOND);
+    begin_turn(0);
+    weir_lock_manager_end(manager, now_ns);
+    now_ns += WEIR_WAITING_AGAIN_MAX_NS;
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "B", 200 * SECOND);
+    begin_turn(1);
+    say(0, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    manager->ops[0].status = WEIR_EUNKNOWN;
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[2], 0);
+    now_ns += 100 * SECOND;
+    begin_turn(2);
+    say(0, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    say(1, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "C", 60 * SECOND);
+    weir_lock_manager_end(manager, now_ns);
+    for (int i = 0; i < 3 && answers[2] == 0; i++) {
+        if (weir_due_next_ns(&manager->queues_due) <= now_ns) {
+            turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "C", 60 * SECOND);
+        } else {
+            begin_turn(0);
+            weir_lock_manager_end(manager, now_ns);
+        }
+    }
+    assert_int_equal(answers[2], 1);
+    assert_int_equal(requests[2].op.status, 0);
+    assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
+    assert_memory_equal(requests[2].op.holder, "C", 1);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* What is given back is pending once more, and only until that is done. */
 static void turns__what_is_given_back_leaves_its_place(void **state)
 {
@@ -344,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns__a_lease_that_was_made_shorter_ends_when_it_ends),
         cmocka_unit_test(turns__what_is_not_held_any_more_is_asked_for_at_once),
+        cmocka_unit_test(turns__what_was_not_known_of_a_holder_is_known_once_another_holds_it),
         cmocka_unit_test(turns__what_is_given_back_leaves_its_place),
         cmocka_unit_test(turns__who_is_put_off_has_waited_all_the_same),
         cmocka_unit_test(turns__a_grant_from_before_that_stands_again_is_kept),

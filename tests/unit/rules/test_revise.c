@@ -95,6 +95,35 @@ static void what_another_node_made_the_newest_stands_in_the_configuration(void *
     weir_config_destroy(new);
 }
 
+/* What a node took over from another it goes on watching: that one's next definition is seen, and taken over too. */
+static void what_was_taken_over_is_watched_on(void **state)
+{
+    (void)state;
+    struct weir_config *old = parse("  - { name: x, rate: 3000/day }\n  - { name: y, rate: 1/s }\n"),
+                       *next = parse("  - { name: x, rate: 6000/day }\n"),
+                       *last = parse("  - { name: x, rate: 9000/day }\n");
+    struct weir_revisions *a = make(secret, "a", next), *b = make(secret, "b", old);
+    struct weir_revision_own own[8];
+    weir_revisions_alone(b, WALL_NS);
+    assert_int_equal(weir_config_revise(old, b, WALL_NS), 0);
+    assert_true(weir_config_is_newest(old, b, WALL_NS));
+    (void)tell(b, a);
+    for (int i = 0; i < 2; i++) {
+        reload(a, i == 0 ? next : last);
+        assert_int_equal(tell(a, b), WEIR_REVISION_SAME);
+        assert_false(weir_config_is_newest(old, b, WALL_NS));
+        assert_int_equal(weir_config_revise(old, b, WALL_NS), 0);
+        assert_true(weir_config_is_newest(old, b, WALL_NS));
+        assert_int_equal(old->limits[0].spec.count, i == 0 ? 6000 : 9000);
+        assert_int_equal(weir_config_owned(old, own), 2);
+    }
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(b);
+    weir_config_destroy(old);
+    weir_config_destroy(next);
+    weir_config_destroy(last);
+}
+
 static void a_reload_is_in_force_at_once_and_under_its_number(void **state)
 {
     (void)state;
@@ -321,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_another_node_made_the_newest_stands_in_the_configuration),
+        cmocka_unit_test(what_was_taken_over_is_watched_on),
         cmocka_unit_test(a_reload_is_in_force_at_once_and_under_its_number),
         cmocka_unit_test(what_a_reload_takes_out_and_brings_back_is_the_newest),
         cmocka_unit_test(what_is_remembered_of_limits_taken_out_is_bounded),

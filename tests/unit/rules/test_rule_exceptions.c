@@ -36,8 +36,11 @@ static void a_key_is_read_as_it_was_written(void **state)
 static void what_is_no_key_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "4:user",    "4:user,",  "4:user,3:ad,", "04:user,3:ada,", ":,:,",    "1",
-                                       "1:a,1:b,x", "9:a,1:b,", "-1:a,1:b,",    "99999999999:a,", "1:a;1:b," };
+    static const char *const bad[] = { "4:user",         "4:user,",  "4:user,3:ad,",
+                                       "04:user,3:ada,", ":,:,",     "1",
+                                       "1:a,1:b,x",      "9:a,1:b,", "-1:a,1:b,",
+                                       "99999999999:a,", "1:a;1:b,", "18446744073709551617:a,1:b,",
+                                       "000001:a,1:b," };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(weir_exception_key_valid((struct weir_slice){ bad[i], strlen(bad[i]) }));
     assert_true(weir_exception_key_valid((struct weir_slice){ "", 0 }));

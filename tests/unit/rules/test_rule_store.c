@@ -122,6 +122,9 @@ static void the_same_id_again_is_the_same_version(void **state)
     other.comment = "because of another";
     assert_int_equal(weir_rule_store_append(store, &other, soon(), &appended, &fault), WEIR_EINVAL);
     other = change;
+    other.author = "bob";
+    assert_int_equal(weir_rule_store_append(store, &other, soon(), &appended, &fault), WEIR_EINVAL);
+    other = change;
     other.expected = 2;
     assert_int_equal(weir_rule_store_append(store, &other, soon(), &appended, &fault), WEIR_EINVAL);
     assert_int_equal(head_of(store).number, 2);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -219,6 +220,44 @@ static void a_log_that_was_emptied_bans_nobody(void **state)
     assert_int_equal(follower->number, 0);
 }
 
+/* Another store, which was made of this one and ends with the same change: what is in it is not taken for known. */
+static void another_store_is_read_anew(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    add(WEIR_EXCEPTION_BAN, "bob", 0, false, 2);
+    assert_int_equal(look(follower, 1), 0);
+    store.list[0].key = (struct weir_slice){ "eve", 3 };
+    store.list[0].change[0] = 3;
+    assert_int_equal(look(follower, 2), 0);
+    assert_false(is_banned(follower, "ada", NOW));
+    assert_true(is_banned(follower, "bob", NOW) && is_banned(follower, "eve", NOW));
+}
+
+/* There is no room for one more name: the key is not banned any more, and does not have the level yet. */
+static void a_level_without_room_for_its_name_ends_the_ban(void **state)
+{
+    struct weir_exception_follower *follower = *state;
+    for (unsigned i = 0; i < WEIR_EXCEPTED_KEYS_NAMES_MAX; i++) {
+        char key[16], level[16];
+        (void)snprintf(key, sizeof key, "k%u", i);
+        (void)snprintf(level, sizeof level, "l%u", i);
+        const uint64_t hash = weir_excepted_keys_hash(follower->keys, "api", (struct weir_slice){ key, strlen(key) });
+        assert_int_equal(weir_excepted_keys_put(follower->keys, hash, level, 0, NOW), 0);
+    }
+    follower->known = true;
+    follower->store[0] = 1;
+    add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
+    assert_int_equal(look(follower, 1), 0);
+    assert_true(is_banned(follower, "ada", NOW));
+    follower->over = 1; /* else all is read anew for want of room */
+    add(WEIR_EXCEPTION_LEVEL, "ada", 0, false, 2);
+    store.list[1].level = "plus";
+    assert_int_equal(look(follower, 1), 0);
+    assert_int_equal(follower->over, 2);
+    assert_false(is_banned(follower, "ada", NOW));
+}
+
 /* Somebody has removed changes from the store to make room there: who has no room for the next one reads all anew. */
 static void who_is_full_reads_anew_once(void **state)
 {
@@ -260,6 +299,7 @@ int main(void)
         TEST(a_reset_lies_beside_a_ban),       TEST(a_mark_is_of_the_id),
         TEST(what_is_damaged_changes_nothing), TEST(a_reading_that_fails_is_begun_anew),
         TEST(who_is_full_reads_anew_once),     TEST(a_log_that_was_emptied_bans_nobody),
+        TEST(another_store_is_read_anew),      TEST(a_level_without_room_for_its_name_ends_the_ban),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

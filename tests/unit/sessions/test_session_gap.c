@@ -369,9 +369,29 @@ static void read__that_nobody_can_serve_says_why(void **state)
     end();
 }
 
+/* What was seen there is given up with all else: it is not looked for any more. */
+static void gap__of_what_was_given_up_is_none(void **state)
+{
+    struct weir_fault fault;
+    (void)state;
+    begin(1);
+    fork_off();
+    stand(0, primary(2, 5, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    assert_int_equal(read_and_break(), 0);
+    stand(0, primary(2, 6, 300)); /* it crashed */
+    assert_int_equal(rest(&fault), WEIR_ECUTOFF);
+    assert_int_equal(weir_session_accept(session), 0);
+    assert_int_equal(rest(&fault), 0);
+    assert_int_equal(session->token.count, 1);
+    assert_int_equal(session->token.places[0].position, 300);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gap__of_what_was_given_up_is_none),
         cmocka_unit_test(gap__at_a_primary_is_filled_by_the_same_primary_only),
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
         cmocka_unit_test(gap__is_filled_by_another_connection_where_one_breaks),

@@ -217,6 +217,33 @@ static void the_longest_ring_is_bounded_by_who_takes_it(void **state)
     }
 }
 
+/* As a ring of one owner grows, beside others whose floors are open: it is taken anew, and then the old one goes. */
+static void the_longest_ring_is_the_one_that_there_is(void **state)
+{
+    (void)state;
+    for (size_t blocks = 1; blocks < 300; blocks++)
+        for (uint16_t owners = 1; owners <= 9; owners++) {
+            uint16_t all[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+            struct weir_logs logs;
+            uint32_t held = WEIR_LOGS_NONE, entries = 0, told = 77;
+            assert_int_equal(weir_logs_init(&logs, blocks * (64 + 3)), 0);
+            weir_logs_share(&logs, all, owners);
+            for (uint32_t next = WEIR_LOGS_ENTRIES_MIN; next <= WEIR_LOGS_ENTRIES_MIN << (WEIR_LOGS_ORDERS - 1);
+                 next *= 2) {
+                const uint32_t block = weir_logs_take(&logs, next, 1);
+                if (block == WEIR_LOGS_NONE)
+                    break;
+                if (held != WEIR_LOGS_NONE)
+                    weir_logs_give(&logs, held, entries);
+                held = block;
+                entries = next;
+            }
+            assert_int_equal(weir_logs_longest(blocks * (64 + 3), owners, &told), 0);
+            assert_int_equal(told, entries);
+            weir_logs_deinit(&logs);
+        }
+}
+
 static void the_memory_goes_with_the_logs(void **state)
 {
     (void)state;
@@ -234,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_ring_is_bounded_by_who_takes_it),
+        cmocka_unit_test(the_longest_ring_is_the_one_that_there_is),
         cmocka_unit_test(the_memory_goes_with_the_logs),
         cmocka_unit_test(rings_never_overlap_and_all_come_back),
         cmocka_unit_test(a_start_touches_no_page_of_the_largest_rings),
