@@ -53,6 +53,12 @@ struct weir_replay_read {
     const struct weir_access_line *line;
 };
 
+/* A file that was not read to its end, or of which no line could be read. */
+struct weir_replay_broken {
+    const char *file, *why;
+    uint64_t lines, bytes, size; /* what came before; bytes as they stand in the file; size 0: it is no regular file */
+};
+
 /* What could not be used. */
 struct weir_replay_bad {
     uint64_t count;
@@ -64,6 +70,8 @@ struct weir_replay_bad {
         uint64_t number;
         const char *why;
     } shown[WEIR_REPLAY_BAD_SHOWN];
+    size_t broken_count;
+    struct weir_replay_broken broken[WEIR_REPLAY_FILES_MAX];
 };
 
 struct weir_replay_source;
@@ -255,6 +263,8 @@ const struct weir_replay_route **weir_replay_routes_sorted(const struct weir_rep
 const struct weir_replay_minute **weir_replay_minutes_sorted(const struct weir_replay_counts *counts,
                                                              size_t *ret_count);
 
+/* A line for each file that was not read to its end. */
+void weir_replay_broken_print(FILE *out, const char *before, const struct weir_replay_bad *bad);
 bool weir_replay_print(const struct weir_replay_report *report);
 bool weir_replay_print_json(const struct weir_replay_report *report);
 /* An SVG, to the plan's file. 0 or WEIR_EIO: errno says. */

@@ -2,7 +2,8 @@
  *
  * Reads in blocks and gives lines where they stand in the block; the rest of a block moves to its front before the next
  * is read. gzip is known by its first two bytes, and may have several members, as logs have that were appended to. Data
- * that ends within a member is told, and what came before it counts. Called by replay_read.c. */
+ * that ends within a member or is damaged ends the file, with the reason in `broken`: what came before it counts.
+ * Called by replay_read.c. */
 #include "cli/replay_bytes.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ static bool file_read(struct weir_replay_bytes *bytes, void *data, size_t size, 
 struct weir_replay_inflater {
     z_stream stream;
     bool within; /* a member, whose end has not been seen */
+    bool later;  /* not the first one */
     unsigned char input[INPUT];
 };
 
@@ -84,10 +86,49 @@ static void inflater_end(struct weir_replay_inflater *inflater)
 }
 
 /* Ends the data where it cannot be read further. */
-static bool inflater_stop(struct weir_replay_bytes *bytes, const char *what)
+static bool inflater_stop(struct weir_replay_bytes *bytes, const char *why)
 {
-    fprintf(stderr, "weir: %s: %s; what came before it counts\n", bytes->name, what);
+    bytes->broken = why;
+    bytes->broken_at = bytes->read - bytes->inflater->stream.avail_in;
     bytes->ended = true;
+    return true;
+}
+
+/* Bytes where a member may begin. Zeros between members and after the last are passed over, as gzip itself does: what
+ * was written in blocks has them. False: none begins here. */
+static bool member_begin(struct weir_replay_inflater *inflater)
+{
+    z_stream *stream = &inflater->stream;
+    while (inflater->later && stream->avail_in > 0 && *stream->next_in == 0) {
+        stream->next_in++;
+        stream->avail_in--;
+    }
+    inflater->within = stream->avail_in > 0;
+    return stream->avail_in == 0 || *stream->next_in == 0x1f;
+}
+
+/* Unpacks what there is of the input. */
+static bool inflate_input(struct weir_replay_bytes *bytes)
+{
+    struct weir_replay_inflater *inflater = bytes->inflater;
+    z_stream *stream = &inflater->stream;
+    if (!inflater->within && !member_begin(inflater))
+        return inflater_stop(bytes, "something that is no gzip follows the gzip data");
+    if (stream->avail_in == 0)
+        return true;
+    stream->next_out = (unsigned char *)bytes->room + bytes->end;
+    stream->avail_out = (unsigned)(ROOM - bytes->end);
+    int status = inflate(stream, Z_NO_FLUSH);
+    bytes->end = ROOM - stream->avail_out;
+    if (status == Z_MEM_ERROR)
+        return complain(bytes, "out of memory");
+    if (status == Z_STREAM_END) {
+        inflater->within = false;
+        inflater->later = true;
+        (void)inflateReset(stream);
+    } else if (status != Z_OK && status != Z_BUF_ERROR) {
+        return inflater_stop(bytes, "the gzip data is damaged");
+    }
     return true;
 }
 
@@ -106,23 +147,19 @@ static bool inflate_more(struct weir_replay_bytes *bytes)
         }
         if (stream->avail_in == 0 && inflater->within)
             return inflater_stop(bytes, "the gzip data ends too soon");
-        if (stream->avail_in == 0) {
+        if (stream->avail_in == 0)
             bytes->ended = true;
-            return true;
-        }
-        inflater->within = true;
-        stream->next_out = (unsigned char *)bytes->room + bytes->end;
-        stream->avail_out = (unsigned)(ROOM - bytes->end);
-        int status = inflate(stream, Z_NO_FLUSH);
-        bytes->end = ROOM - stream->avail_out;
-        if (status == Z_STREAM_END) {
-            inflater->within = false;
-            (void)inflateReset(stream);
-        } else if (status != Z_OK && status != Z_BUF_ERROR) {
-            return inflater_stop(bytes, "the gzip data is damaged");
-        }
+        else if (!inflate_input(bytes))
+            return false;
     }
     return true;
+}
+
+/* Whether the data ended within a member, and so perhaps within a line. */
+static bool inflater_cut(const struct weir_replay_bytes *bytes)
+{
+    const struct weir_replay_inflater *inflater = bytes->inflater;
+    return bytes->broken && inflater && inflater->within && inflater->stream.total_out > 0;
 }
 
 #else
@@ -143,9 +180,21 @@ static bool inflate_more(struct weir_replay_bytes *bytes)
     return true;
 }
 
+static bool inflater_cut(const struct weir_replay_bytes *bytes)
+{
+    return bytes->broken;
+}
+
 #endif
 
 /* ---- lines ---- */
+
+/* Of a file that was to become gzip: the disk was full, say. */
+static bool is_gzip_by_name(const char *name)
+{
+    size_t size = strlen(name);
+    return size > 3 && strcmp(name + size - 3, ".gz") == 0;
+}
 
 /* The first bytes say whether it is gzip. */
 static bool begin(struct weir_replay_bytes *bytes)
@@ -158,6 +207,11 @@ static bool begin(struct weir_replay_bytes *bytes)
         bytes->end += got;
     }
     bytes->ended = got == 0;
+    if (bytes->end < 2 && is_gzip_by_name(bytes->name)) {
+        bytes->broken = "the gzip data ends too soon";
+        bytes->broken_at = bytes->end;
+        bytes->end = 0;
+    }
     bool gzip = bytes->end >= 2 && memcmp(bytes->room, "\x1f\x8b", 2) == 0;
     if (!gzip)
         return true;
@@ -205,7 +259,7 @@ enum weir_replay_got weir_replay_bytes_line(struct weir_replay_bytes *bytes, siz
                 bytes->skipping = false;
                 return WEIR_REPLAY_LONG;
             }
-        } else if (stop || (bytes->ended && left > 0)) {
+        } else if (stop || (bytes->ended && left > 0 && !inflater_cut(bytes))) {
             bytes->begin += size + (stop != NULL);
             *ret_line = line;
             *ret_size = size;
@@ -267,6 +321,7 @@ bool weir_replay_bytes_rewind(struct weir_replay_bytes *bytes)
     bytes->read_max = bytes->read;
     bytes->read = bytes->begin = bytes->end = 0;
     bytes->begun = bytes->skipping = false;
+    bytes->broken = NULL;
     bytes->ended = bytes->read_max == 0;
     return true;
 }

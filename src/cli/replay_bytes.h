@@ -14,11 +14,13 @@ struct weir_replay_inflater;
 struct weir_replay_bytes {
     const char *name; /* for people */
     int fd;
-    uint64_t read, size;                   /* bytes of the file: so far, and all; size 0: it is no regular file */
-    uint64_t read_max;                     /* the second time no more than the first: a log may grow */
-    FILE *spool;                           /* NULL: none */
-    int64_t start;                         /* where in the file it begins: standard input may have been read before */
-    bool begun, ended;                     /* the file's end was read */
+    uint64_t read, size; /* bytes of the file: so far, and all; size 0: it is no regular file */
+    uint64_t read_max;   /* the second time no more than the first: a log may grow */
+    FILE *spool;         /* NULL: none */
+    int64_t start;       /* where in the file it begins: standard input may have been read before */
+    bool begun, ended;   /* the file's end was read */
+    const char *broken;  /* why nothing after `broken_at` bytes can be read; NULL: it was read */
+    uint64_t broken_at;
     bool skipping;                         /* until the end of a line that is too long */
     struct weir_replay_inflater *inflater; /* NULL: it is not gzip */
     char *room;                            /* of lines */
@@ -35,7 +37,7 @@ enum weir_replay_got {
 /* "-" is standard input. False after a complaint. */
 bool weir_replay_bytes_open(struct weir_replay_bytes *bytes, const char *name, bool spool);
 /* The next line, without its end, of at most `size_max` bytes; it stays until the next call. The last one need not have
- * an end. */
+ * an end, unless gzip data breaks off within it: half a line is none. */
 enum weir_replay_got weir_replay_bytes_line(struct weir_replay_bytes *bytes, size_t size_max, const char **ret_line,
                                             size_t *ret_size);
 bool weir_replay_bytes_rewind(struct weir_replay_bytes *bytes);

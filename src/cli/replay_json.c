@@ -73,6 +73,15 @@ static void lines_print(const struct weir_replay_report *report)
         member_print("why", bad->shown[i].why);
         putchar('}');
     }
+    printf("],\"broken\":[");
+    for (size_t i = 0; i < bad->broken_count; i++) {
+        printf("%s{", i ? "," : "");
+        member_print("file", bad->broken[i].file);
+        printf(",\"lines\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"size\":%" PRIu64 ",", bad->broken[i].lines,
+               bad->broken[i].bytes, bad->broken[i].size);
+        member_print("why", bad->broken[i].why);
+        putchar('}');
+    }
     putchar(']');
 }
 

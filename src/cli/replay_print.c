@@ -203,8 +203,21 @@ static bool minutes_print(const struct weir_replay_report *report)
 
 /* ---- what was read ---- */
 
+void weir_replay_broken_print(FILE *out, const char *before, const struct weir_replay_bad *bad)
+{
+    for (size_t i = 0; i < bad->broken_count; i++) {
+        const struct weir_replay_broken *broken = &bad->broken[i];
+        fprintf(out, "%s%s: %s, after %" PRIu64 " line%s and %" PRIu64, before, broken->file, broken->why,
+                broken->lines, weir_s(broken->lines), broken->bytes);
+        if (broken->size > 0)
+            fprintf(out, " of %" PRIu64, broken->size);
+        fprintf(out, " byte%s\n", weir_s(broken->size > 0 ? broken->size : broken->bytes));
+    }
+}
+
 static void bad_print(const struct weir_replay_bad *bad)
 {
+    weir_replay_broken_print(stdout, "not all of it was read: ", bad);
     if (bad->count == 0)
         return;
     printf("not replayed: %" PRIu64 " line%s that could not be read", bad->count, weir_s(bad->count));

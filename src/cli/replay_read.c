@@ -19,6 +19,8 @@ struct reader {
     uint64_t number;
     bool ended; /* there is no line ahead */
     bool read;  /* a line of it: the format is the right one */
+    bool odd;   /* a line that could not be read, and not for its path */
+    bool told;  /* end_note was called */
     const char *guess;
     uint64_t last_ns; /* the time of the line that was given last */
     /* A line that is ahead of its time, and the one after it, which is given next: see ahead_is_believed. */
@@ -42,18 +44,36 @@ struct weir_replay_source {
     struct weir_replay_bad bad;
 };
 
-static void bad_note(struct weir_replay_source *source, const struct reader *reader, const char *why)
+static void bad_note(struct weir_replay_source *source, struct reader *reader, const char *why)
 {
     struct weir_replay_bad *bad = &source->bad;
     if (source->again)
         return; /* they were counted in the first reading */
     bad->count++;
     bad->paths_refused += reader->line.path_refused;
+    reader->odd = reader->odd || !reader->line.path_refused;
     if (bad->shown_count == WEIR_REPLAY_BAD_SHOWN)
         return;
     bad->shown[bad->shown_count].file = reader->name;
     bad->shown[bad->shown_count].number = reader->number;
     bad->shown[bad->shown_count++].why = why;
+}
+
+/* The file has no more lines: whether these were all of them. */
+static void end_note(struct weir_replay_source *source, struct reader *reader)
+{
+    struct weir_replay_bad *bad = &source->bad;
+    const struct weir_replay_bytes *bytes = &reader->bytes;
+    const char *why = bytes->broken;
+    if (source->again || reader->told)
+        return;
+    reader->told = true;
+    if (!why && reader->odd && !reader->read)
+        why = "no line of it could be read";
+    if (why)
+        bad->broken[bad->broken_count++] = (struct weir_replay_broken){ reader->name, why, reader->number,
+                                                                        bytes->broken ? bytes->broken_at : bytes->read,
+                                                                        bytes->size };
 }
 
 /* ---- the format ---- */
@@ -114,6 +134,8 @@ static bool line_next(struct weir_replay_source *source, struct reader *reader, 
     for (;;) {
         enum weir_replay_got got = raw_next(reader, ret_raw);
         source->failed = source->failed || got == WEIR_REPLAY_FAILED;
+        if (got == WEIR_REPLAY_END)
+            end_note(source, reader);
         if (got == WEIR_REPLAY_FAILED || got == WEIR_REPLAY_END)
             return false;
         reader->line.path_refused = false;

@@ -219,10 +219,12 @@ static int show(struct run *run, double seconds)
     }
     if (!good)
         return WEIR_EXIT_ERROR;
-    if (!run->plan->plot || weir_replay_plot(&report) == 0)
-        return WEIR_EXIT_OK;
-    fprintf(stderr, "weir: %s: %s\n", run->plan->plot, strerror(errno));
-    return WEIR_EXIT_ERROR;
+    if (run->plan->plot && weir_replay_plot(&report) != 0) {
+        fprintf(stderr, "weir: %s: %s\n", run->plan->plot, strerror(errno));
+        return WEIR_EXIT_ERROR;
+    }
+    weir_replay_broken_print(stderr, "weir: ", report.bad);
+    return report.bad->broken_count > 0 ? WEIR_EXIT_PART : WEIR_EXIT_OK;
 }
 
 static void run_deinit(struct run *run)

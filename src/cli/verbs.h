@@ -6,6 +6,7 @@
 enum weir_exit {
     WEIR_EXIT_OK = 0,
     WEIR_EXIT_REFUSED = 1, /* the request was refused */
+    WEIR_EXIT_PART = 1,    /* replay: done, of a part of the logs: the rest could not be read */
     WEIR_EXIT_ERROR = 2,   /* wrong arguments, wrong configuration, no server */
 };
 

@@ -261,6 +261,12 @@ int weir_rule_store_exceptions(struct weir_rule_store *store, const struct weir_
     return store->ops->exceptions(store, &select, deadline_ns, ret_fault);
 }
 
+bool weir_exception_is_full(const struct weir_rule_store *store, const struct weir_exception_change *change,
+                            const struct weir_exception_state *state)
+{
+    return change->kind != WEIR_EXCEPTION_UNBAN && !state->held_before && state->holding >= store->exceptions_max;
+}
+
 /* What one writes to a key of which it knows what held before. */
 int weir_exception_bound(const struct weir_rule_store *store, const struct weir_exception_change *change,
                          const struct weir_exception_state *state, struct weir_fault *ret_fault)
@@ -277,7 +283,7 @@ int weir_exception_bound(const struct weir_rule_store *store, const struct weir_
                                  "\"%.40s\" would be one more than the %d names of levels that a store may have: take "
                                  "one that is there",
                                  change->level, WEIR_EXCEPTION_LEVELS_MAX);
-    if (change->kind != WEIR_EXCEPTION_UNBAN && !state->held_before && state->holding >= store->exceptions_max)
+    if (weir_exception_is_full(store, change, state))
         return weir_fault_format(ret_fault, WEIR_ELIMIT, "exceptions",
                                  "%" PRIu64 " hold, which is the most: end some first (a reset is one for good)",
                                  store->exceptions_max);

@@ -48,6 +48,9 @@ struct weir_exception_state {
     bool held_before; /* for this key something holds, by the clock of who makes the change */
     uint64_t levels;  /* of a LEVEL: how many other names of levels there are */
 };
+/* It needs a place, and as far as is known there is none. */
+bool weir_exception_is_full(const struct weir_rule_store *store, const struct weir_exception_change *change,
+                            const struct weir_exception_state *state);
 /* 0: the change may be stored. WEIR_ENOENT, WEIR_ELIMIT. */
 int weir_exception_bound(const struct weir_rule_store *store, const struct weir_exception_change *change,
                          const struct weir_exception_state *state, struct weir_fault *ret_fault);

@@ -78,8 +78,8 @@ extern const char *const weir_rule_sql_exceptions_level_create;
 extern const char *const weir_rule_sql_exceptions_guard; /* a row; else the server refuses all of it */
 void weir_rule_sql_exceptions(struct weir_pg_text *text, const char *table, const struct weir_exception_select *select);
 /* What is counted as holding is what the newest row says; or with `anew`, each one. Results: newest, holding,
- * whether something held for the key, and how many other names of levels there were, all before the change; what was
- * made; the row of this change. */
+ * whether something held for the key, and how many other names of levels there were, all before the change; the row of
+ * this change. */
 void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const struct weir_rule_store *store,
                           const struct weir_exception_change *change, const uint8_t *digest, bool anew);
 

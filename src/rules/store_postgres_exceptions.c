@@ -238,7 +238,7 @@ static bool take_change(void *context, size_t index, const struct pg_result *res
     case 0:
         return true;
     case 1:
-        if (PQntuples(result) != 1 || PQnfields(result) != 4 ||
+        if (PQntuples(result) != 1 || PQnfields(result) != 5 ||
             !weir_rule_row_number(result, 0, 0, &changing->state.newest) ||
             !weir_rule_row_number(result, 0, 1, &changing->state.holding) ||
             !weir_rule_row_number(result, 0, 2, &before) ||
@@ -247,8 +247,6 @@ static bool take_change(void *context, size_t index, const struct pg_result *res
         changing->state.held_before = before != 0;
         return true;
     case 2:
-        return PQntuples(result) <= 1;
-    case 3:
         changing->known = PQntuples(result) == 1;
         if (!changing->known)
             return PQntuples(result) == 0;
@@ -287,9 +285,10 @@ static int change_once(struct weir_rule_postgres *postgres, struct changing *cha
         return changing->other ? weir_fault_set(ret_fault, WEIR_EINVAL, "change", "the id is that of another change")
                                : 0;
     error = weir_exception_bound(changing->store, changing->change, &changing->state, ret_fault);
-    *ret_again = !error ||
-                 (error == WEIR_ELIMIT && !changing->anew && changing->state.newest < changing->store->changes_max);
-    changing->anew = changing->anew || error == WEIR_ELIMIT;
+    const bool may_have_room = error == WEIR_ELIMIT && !changing->anew &&
+                               weir_exception_is_full(changing->store, changing->change, &changing->state);
+    *ret_again = !error || may_have_room;
+    changing->anew = changing->anew || may_have_room;
     return error ? error : weir_fault_set(ret_fault, WEIR_EDOWN, "store", "other changes were under way: ask again");
 }
 

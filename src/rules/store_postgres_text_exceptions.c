@@ -21,7 +21,7 @@ const char *const weir_rule_sql_exceptions_create =
     "CREATE TABLE IF NOT EXISTS @_exceptions (number bigint PRIMARY KEY CHECK (number > 0), kind smallint NOT NULL, "
     "wall_ns bigint NOT NULL, until_ns bigint NOT NULL, change bytea NOT NULL UNIQUE, digest bytea NOT NULL, "
     "limit_name bytea NOT NULL, key bytea NOT NULL, author bytea NOT NULL, comment bytea NOT NULL, "
-    "held bigint NOT NULL, UNIQUE (digest, number))";
+    "held bigint NOT NULL, UNIQUE (digest, number) INCLUDE (kind, until_ns))"; /* counted by that index alone */
 
 /* It came later: a table that was made before there were levels gets it by the first change that has one. */
 const char *const weir_rule_sql_exceptions_level = "; SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = " TABLE
@@ -117,10 +117,12 @@ static void add_state(struct weir_pg_text *text, const char *table, const struct
                       const uint8_t *digest, bool anew)
 {
     weir_pg_text_add(text, "SELECT coalesce((SELECT max(number) FROM @_exceptions), 0) AS number, ", table);
-    if (anew) {
-        weir_pg_text_add(text, "(SELECT count(*) FROM @_exceptions AS e WHERE ", table);
+    if (anew) { /* along the index of digests, backwards: the newest of each comes first */
+        weir_pg_text_add(text,
+                         "(SELECT count(*) FROM (SELECT DISTINCT ON (digest) kind, until_ns FROM @_exceptions ORDER BY "
+                         "digest DESC, number DESC) AS e WHERE ",
+                         table);
         add_holds(text, change->wall_ns);
-        add_newest(text, table);
         add(text, ") AS holding, ");
     } else {
         weir_pg_text_add(text, "coalesce((SELECT held FROM @_exceptions ORDER BY number DESC LIMIT 1), 0) AS holding, ",
@@ -148,10 +150,10 @@ void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const st
                           const struct weir_exception_change *change, const uint8_t *digest, bool anew)
 {
     const bool ends = change->kind == WEIR_EXCEPTION_UNBAN, level = change->kind == WEIR_EXCEPTION_LEVEL;
-    add(text, "; ");
+    add(text, "; WITH s AS MATERIALIZED ("); /* a million may be counted there: once */
     add_state(text, table, change, digest, anew);
     weir_pg_text_add(text,
-                     "; WITH made AS (INSERT INTO @_exceptions (number, kind, wall_ns, until_ns, change, digest, "
+                     "), made AS (INSERT INTO @_exceptions (number, kind, wall_ns, until_ns, change, digest, "
                      "limit_name, key, author, comment, ",
                      table);
     add(text, level ? "level_name, held) SELECT s.number + 1" : "held) SELECT s.number + 1");
@@ -168,9 +170,8 @@ void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const st
         add(text, ", ");
         add_level(text, change);
     }
-    add(text, ends ? ", greatest(s.holding - 1, 0) FROM (" : ", s.holding + 1 - s.before FROM (");
-    add_state(text, table, change, digest, anew);
-    add_number(text, ") AS s WHERE s.number < ", store->changes_max);
+    add(text, ends ? ", greatest(s.holding - 1, 0) FROM s" : ", s.holding + 1 - s.before FROM s");
+    add_number(text, " WHERE s.number < ", store->changes_max);
     if (ends)
         add(text, " AND s.before = 1");
     else
@@ -180,8 +181,9 @@ void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const st
     weir_pg_text_add(text, " AND NOT EXISTS (SELECT FROM @_exceptions WHERE change = ", table);
     add_bytes(text, "", change->change, sizeof change->change);
     weir_pg_text_add(text,
-                     ") ON CONFLICT DO NOTHING RETURNING number) SELECT number, pg_notify('weir_rules_' || "
-                     "'@'::regclass::oid::text, 'exception ' || number::text) FROM made; SELECT " COLUMNS
+                     ") ON CONFLICT DO NOTHING RETURNING number) SELECT s.number, s.holding, s.before, s.levels, "
+                     "CASE WHEN made.number > 0 THEN pg_notify('weir_rules_' || '@'::regclass::oid::text, 'exception ' "
+                     "|| made.number::text) END FROM s LEFT JOIN made ON true; SELECT " COLUMNS
                      " FROM @_exceptions AS e WHERE change = ",
                      table);
     add_bytes(text, "", change->change, sizeof change->change);

@@ -186,8 +186,7 @@ static int get_state(struct weir_rule_sqlite *sqlite, const struct weir_exceptio
     ret_state->held_before = held_before != 0;
     if (!error && change->kind == WEIR_EXCEPTION_LEVEL)
         error = count_levels(sqlite, change, &ret_state->levels, ret_fault);
-    const bool needs_room = change->kind != WEIR_EXCEPTION_UNBAN && !ret_state->held_before;
-    if (!error && needs_room && ret_state->holding >= sqlite->store.exceptions_max) /* some may have expired */
+    if (!error && weir_exception_is_full(&sqlite->store, change, ret_state)) /* some may have expired */
         error = ask_number(sqlite, "SELECT count(*) FROM exceptions AS e WHERE " HOLDS " AND " IS_NEWEST,
                            change->wall_ns, NULL, &ret_state->holding, ret_fault);
     return error;

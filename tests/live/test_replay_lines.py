@@ -5,10 +5,12 @@ back, a megabyte, a terminal's commands, gzip that is cut."""
 import contextlib
 import gzip
 import json
+import lzma
 import os
 import subprocess
 import time
 import unittest
+import zlib
 
 from replay_case import Case, line, replay, report_of
 from weir_server import BUILD
@@ -128,16 +130,75 @@ class Lines(Case):
     def test_gzip_that_is_cut_or_damaged(self):
         lines = b''.join(line(ip=f'10.{n >> 8}.{n & 255}.1').encode() for n in range(20_000))
         packed = gzip.compress(lines)
-        for data, what in ((packed[:-20], 'ends too soon'), (packed[:len(packed) // 2], 'ends too soon'),
-                           (packed[:5000] + b'\xff' * 5000 + packed[10_000:], 'is damaged'),
-                           (packed + b'x', 'ends too soon'),
-                           (packed + b'\x1f\x8bxxxxxxxxxxxx', 'is damaged')):
-            log = self.write('log.gz', data)
-            out, err = replay('--json', '--config', self.config, log)
-            with self.subTest(what=what):
+        sums = packed[:-8] + bytes(byte ^ 0xff for byte in packed[-8:-4]) + packed[-4:]
+        half = len(packed) // 2
+        for data, what, at, all_of_it in (
+                (packed[:-20], 'ends too soon', len(packed) - 20, False), (packed[:-1], 'ends too soon', None, True),
+                (packed[:half], 'ends too soon', half, False), (packed[:3], 'ends too soon', 3, False),
+                (packed[:1], 'ends too soon', 1, False), (b'', 'ends too soon', 0, False),
+                (packed[:5000] + b'\xff' * 5000 + packed[10_000:], 'is damaged', None, False),
+                (sums, 'is damaged', None, True),
+                (packed + b'x', 'something that is no gzip follows', len(packed), True),
+                (packed + b'\0' * 512 + lines, 'something that is no gzip follows', len(packed) + 512, True),
+                (packed + packed[:9], 'ends too soon', len(packed) + 9, True),
+                (packed + b'\x1f\x8bxxxxxxxxxxxx', 'is damaged', None, True)):
+            with self.subTest(what=what, size=len(data)):
+                log = self.write('log.gz', data)
+                out, err = replay('--json', '--config', self.config, log, code=1)
+                report = json.loads(out)
                 self.assertIn(what, err)
-                self.assertLessEqual(json.loads(out)['lines'], 20_000)
-        self.assertEqual(report_of('--config', self.config, self.write('two.gz', packed))['lines'], 20_000)
+                self.assertEqual([broken['file'] for broken in report['broken']], [str(log)])
+                self.assertIn(what, report['broken'][0]['why'])
+                self.assertEqual(report['lines'] == 20_000, all_of_it)
+                self.assertEqual(report['broken'][0]['lines'], report['lines'] + report['unread'])
+                self.assertEqual(report['broken'][0]['size'], len(data))
+                if at is not None:
+                    self.assertEqual(report['broken'][0]['bytes'], at)
+
+    def test_the_rest_of_a_line_that_is_cut_is_no_line(self):
+        """The user would be another one."""
+        config = self.write('weir.yaml', 'limits: [ { name: l, key: [user], rate: 1/hour } ]\n')
+        packer = zlib.compressobj(wbits=31)
+        cut = packer.compress(b'1794000000 /a peter\n1794000001 /a peterson') + packer.flush(zlib.Z_SYNC_FLUSH)
+        log = self.write('log.gz', cut)
+        out, err = replay('--config', config, '--format', '$time $request_uri $user', log, code=1)
+        self.assertIn(f'not all of it was read: {log}: the gzip data ends too soon, after 1 line and {len(cut)} of '
+                      f'{len(cut)} bytes\n', out)
+        self.assertEqual(err, f'weir: {log}: the gzip data ends too soon, after 1 line and {len(cut)} of {len(cut)} '
+                              'bytes\n')
+        self.assertTrue(out.startswith('1 line '))
+
+    def test_what_is_cut_is_said_of_each_file_and_pipe(self):
+        """By name, once, also where the logs are read twice, and with the others read to their ends."""
+        good = gzip.compress((line() + line(ip='192.0.2.2')).encode())
+        names = [self.write('a.gz', good[:-5]), self.write('b.gz', good), self.write('c.gz', good + b'x')]
+        out, err = replay('--json', '--config', self.config, *names, code=1)
+        self.assertEqual([broken['file'] for broken in json.loads(out)['broken']], [str(names[0]), str(names[2])])
+        self.assertEqual((err.count('\n'), json.loads(out)['lines']), (2, 6))
+        out, err = replay('--suggest', '-', stdin=good[:-5], code=1)
+        self.assertEqual(err, f'weir: standard input: the gzip data ends too soon, after 2 lines and {len(good) - 5} '
+                              'bytes\n')
+        self.assertIn('proposed', out)
+
+    def test_gzip_of_several_members(self):
+        """One after the other, an empty one among them, with zeros as blocks of a tape have."""
+        one, two = (gzip.compress(line(ip=f'192.0.2.{n}').encode()) for n in (1, 2))
+        for data, lines in ((one + two, 2), (one + gzip.compress(b'') + two, 2), (one + b'\0' * 200_000 + two, 2),
+                            (one + two + b'\0' * 7, 2), (gzip.compress(b''), 0),
+                            (gzip.compress(line().encode()[:50]) + gzip.compress(line().encode()[50:-1]), 1)):
+            with self.subTest(lines=lines, size=len(data)):
+                log = self.write('log.gz', data)
+                report = report_of('--config', self.config, log)
+                self.assertEqual((report['lines'], report['broken'], report['unread']), (lines, [], 0))
+
+    def test_a_log_of_which_no_line_can_be_read(self):
+        """Another packing, or another format. A script must not take the empty report for a quiet day."""
+        good = self.write('good', line())
+        packed = self.write('log.xz', lzma.compress(line().encode() * 100))
+        out, err = replay('--json', '--config', self.config, good, packed, code=1)
+        self.assertIn(f'weir: {packed}: no line of it could be read', err)
+        self.assertEqual([broken['file'] for broken in json.loads(out)['broken']], [str(packed)])
+        report_of('--config', self.config, self.write('some', 'no line\n' + line()))
 
     def test_terminals(self):
         config = self.write('weir.yaml', 'limits: [ { name: l, key: [user], rate: 1/hour } ]\n')
