@@ -40,10 +40,11 @@ export class BesideDemo {
   constructor(core, parts) {
     this.core = core
     this.server = new Server()
-    this.rows = []
+    this.shown = null // {limit, rows, duration_s} of what was asked: what is chosen by now may be another limit
     this.wish = wish_of(ASKED, parts)
     this.wanted = parts.get('limit')
     this.lines = ''
+    this.also = {of: '', names: []} // which other limits that others share a request of these lines is charged to
     element('beside-absent').hidden = is_served()
     element('beside-present').hidden = !is_served()
     this.show_traffic()
@@ -136,6 +137,11 @@ export class BesideDemo {
     this.settle()
   }
 
+  // What a request says, of which limit.
+  choice() {
+    return `${this.limit.limit}\n${this.lines}`
+  }
+
   // What a run would do, before it does.
   settle() {
     if (!this.limit || this.stop) return
@@ -143,16 +149,21 @@ export class BesideDemo {
       run = element('beside-run')
     try {
       const {times, note} = plan(this.wish, limit, Date.now()),
-        shared = shares_key(limit, this.lines)
-      element('beside-mine').closest('label').hidden = !shared
+        shared = shares_key(limit, this.lines),
+        also = this.also.of === this.choice() ? this.also.names : [],
+        mine = element('beside-mine')
+      mine.closest('label').hidden = !shared && also.length === 0
       element('beside-says').textContent =
         `A run spends up to ${whole(times.length * limit.cost)} real units of ${limit.limit} on this server, ` +
         (shared
           ? 'of a counter that others have too: they are missing to them.'
-          : 'under a key of its own, so they are missing to nobody; the key takes a place in memory for a while.') +
+          : 'under a key of its own' +
+            (also.length > 0
+              ? `, and as much of ${also.join(', ')}, which others have too: it is missing to them.`
+              : ', so they are missing to nobody; the key takes a place in memory for a while.')) +
         (limit.mode === 'shadow' ? ' The limit is in shadow: what it says refuses nobody.' : '') +
         (note ? ` Of this traffic ${note}.` : '')
-      run.disabled = times.length === 0 || (shared && !element('beside-mine').checked)
+      run.disabled = times.length === 0 || ((shared || also.length > 0) && !mine.checked)
     } catch (error) {
       element('beside-says').textContent = error.message
       run.disabled = true
@@ -164,10 +175,10 @@ export class BesideDemo {
   }
 
   // The limit as it is now, and whether such a request meets it: a peek, which charges nothing.
-  async prepare(attributes) {
+  async prepare(chosen, lines, attributes) {
     const {limits} = await this.server.limits(),
-      limit = limits.find(one => one.limit === this.limit.limit)
-    if (!limit || why_not(limit) !== '') throw new Error(`${this.limit.limit} is another limit by now: read anew`)
+      limit = limits.find(one => one.limit === chosen.limit)
+    if (!limit || why_not(limit) !== '') throw new Error(`${chosen.limit} is another limit by now: read anew`)
     const met = await this.server.check(attributes, {peek: true}),
       names = (met.limits || []).map(one => one.limit)
     if (heard(limit, met).said === null)
@@ -176,32 +187,46 @@ export class BesideDemo {
           (names.length > 0 ? `it meets ${names.join(', ')}.` : 'it meets no limit.') +
           ' Say in its attributes what the limit’s match asks for.'
       )
-    const others = names.filter(name => name !== limit.limit)
+    const others = names.filter(name => name !== limit.limit),
+      also = others.filter(name => {
+        const other = limits.find(one => one.limit === name)
+        return !other || shares_key(other, lines)
+      })
     element('beside-others').textContent =
       others.length > 0 ? `Charged too, for all limits that match apply: ${others.join(', ')}.` : ''
+    this.also = {of: `${chosen.limit}\n${lines}`, names: also}
+    if (also.length > 0 && !element('beside-mine').checked)
+      throw new Error(
+        `Nothing was asked yet: such requests are charged to ${also.join(', ')} too, which others share. ` +
+          'Tick that you may spend what is others’.'
+      )
     return limit
   }
 
+  // What is chosen meanwhile is for the next run.
   async run() {
     const stop = {asked: false, why: null},
       button = element('beside-run'),
-      shared = shares_key(this.limit, this.lines)
+      chosen = this.limit,
+      wish = {...this.wish},
+      {lines} = this,
+      shared = shares_key(chosen, lines)
     this.stop = stop
     button.textContent = 'Stop'
-    const show = soon(() => this.show(this.limit, shared), 200)
     try {
       this.wrong(null)
-      const attributes = read_attributes(this.lines, run_name())
-      this.limit = await this.prepare(attributes)
-      const {times} = plan(this.wish, this.limit, Date.now())
-      this.rows = []
-      this.duration_s = this.wish.duration
-      await ask_all(this.server, this.limit, attributes, times, stop, rows => {
+      const attributes = read_attributes(lines, run_name()),
+        limit = await this.prepare(chosen, lines, attributes)
+      if (this.limit === chosen) this.limit = limit
+      const {times} = plan(wish, limit, Date.now())
+      let came = []
+      const show = soon(() => this.show({limit, rows: came, duration_s: wish.duration}, shared), 200)
+      came = await ask_all(this.server, limit, attributes, times, stop, rows => {
         element('beside-went').textContent = `${whole(rows.length)} of ${whole(times.length)} requests answered`
-        this.rows = rows
+        came = rows
         if (rows.length % 20 === 0) show()
       })
-      this.show(this.limit, shared)
+      this.show({limit, rows: came, duration_s: wish.duration}, shared)
       if (stop.why) throw stop.why
     } catch (error) {
       this.wrong(error)
@@ -213,11 +238,13 @@ export class BesideDemo {
 
   // ---- what came ----
 
-  show(limit, shared) {
-    if (this.rows.length === 0) return
-    this.rows.sort((a, b) => a.sent_ns - b.sent_ns)
-    simulate(this.core, limit, this.rows)
-    const {sums, compared, differ, reasons} = judged(limit, this.rows, shared)
+  // Of the rows so far: more may come behind them, which core has not decided yet.
+  show({limit, rows: came, duration_s}, shared) {
+    if (came.length === 0) return
+    const rows = came.slice().sort((a, b) => a.sent_ns - b.sent_ns)
+    simulate(this.core, limit, rows)
+    this.shown = {limit, rows, duration_s}
+    const {sums, compared, differ, reasons} = judged(limit, rows, shared)
     element('beside-result').hidden = false
     element('beside-differ').textContent =
       differ === 0
@@ -243,7 +270,7 @@ export class BesideDemo {
         '#answered after, ms',
         'trace id'
       ],
-      this.rows.map(row => [
+      rows.map(row => [
         at_text(row.sent_ns),
         SAID[row.sim.said],
         row.error ? `no answer: ${row.error}` : row.other ? `refused by ${row.other}` : (SAID[row.said] ?? 'not met'),
@@ -258,13 +285,14 @@ export class BesideDemo {
   }
 
   draw() {
-    if (!is_served() || this.rows.length === 0 || !this.rows[0].sim) return
+    if (this.shown === null) return
     const svg = element('beside-chart'),
-      last_s = this.rows[this.rows.length - 1].sent_ns / 1e9,
-      span_s = Math.max(this.duration_s, last_s)
+      {rows, duration_s} = this.shown,
+      last_s = rows[rows.length - 1].sent_ns / 1e9,
+      span_s = Math.max(duration_s, last_s)
     const so_far = passed => {
       const values = new Float64Array(COLUMNS)
-      for (const row of this.rows)
+      for (const row of rows)
         if (passed(row)) values[Math.min(COLUMNS - 1, Math.floor((row.sent_ns / 1e9 / span_s) * COLUMNS))]++
       for (let i = 1; i < COLUMNS; i++) values[i] += values[i - 1]
       return Array.from(values)
@@ -297,8 +325,8 @@ export class BesideDemo {
     svg.append(
       make('svg:text', {x: LEFT, y: ROWS.simulated - 4}, 'simulated: core/limit, in this page'),
       make('svg:text', {x: LEFT, y: ROWS.observed - 4}, 'observed: this server'),
-      ...this.rows.map(row => mark(row, 'simulated', row.sim.said, {})),
-      ...this.rows
+      ...rows.map(row => mark(row, 'simulated', row.sim.said, {})),
+      ...rows
         .filter(is_compared)
         .map(row =>
           mark(

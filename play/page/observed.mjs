@@ -28,7 +28,7 @@ export function why_not(limit) {
 // key something is the run's own.
 export function attributes_of(limit) {
   const lines = limit.key.map(name => {
-    const pattern = limit.match[name] ?? '*'
+    const pattern = Object.hasOwn(limit.match, name) ? (limit.match[name] ?? '*') : '*'
     return `${name}=${pattern === '*' ? `play-${RUN_MARK}` : pattern.replace('*', RUN_MARK).replaceAll('*', '')}`
   })
   for (const [name, pattern] of Object.entries(limit.match)) {
@@ -39,9 +39,9 @@ export function attributes_of(limit) {
   return lines.join('\n')
 }
 
-// {name: value} of such lines, for one run.
+// {name: value} of such lines, for one run. An attribute may have any name, `constructor` and `__proto__` too.
 export function read_attributes(text, run) {
-  const found = {}
+  const found = Object.create(null)
   for (const line of text.split('\n').filter(one => one.trim() !== '')) {
     const at = line.indexOf('=')
     if (at < 1) throw new Error(`“${line}” is no NAME=VALUE`)

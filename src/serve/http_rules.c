@@ -11,6 +11,7 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/rules_job.h"
+#include "wire/limits.h"
 #include "wire/query.h"
 
 /* ---- answers ---- */
@@ -225,8 +226,13 @@ void weir_http_rules_rollout(struct weir_http_call *call)
 void weir_http_rules_replay(struct weir_http_call *call)
 {
     struct weir_common *common = call->conn->loop->common;
+    char said[1];
     struct weir_rules_question question = {
-        .call = WEIR_RULES_REPLAY, .text = call->request->body, .past = common->past, .metrics = common->metrics
+        .call = WEIR_RULES_REPLAY,
+        .version = weir_http_in_force(common, call->conn->loop->setup, said, sizeof(said)).version,
+        .text = call->request->body,
+        .past = common->past,
+        .metrics = common->metrics,
     };
     struct query query;
     uint64_t from;

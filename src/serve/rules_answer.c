@@ -251,18 +251,28 @@ static void put_wrong(struct weir_rules_answer *answer, const struct weir_config
     put_json(answer, 400, PROBLEM, json);
 }
 
-/* On the last hour of this node, against the newest version that nodes may decide by. */
+/* What this node decides by: the newest may be for others, or be none that it can use. Where the store has lost it, the
+ * newest that nodes may decide by. */
+static int read_in_force(const struct weir_rule_editor *editor, uint64_t number, struct weir_rule_version *ret_version,
+                         char **ret_text, struct weir_fault *fault)
+{
+    int error = number > 0 ? weir_rule_editor_decided(editor, number, ret_version, ret_text, fault) : WEIR_ENOENT;
+    if (error != WEIR_ENOENT)
+        return error;
+    number = 0;
+    error = newest_of(editor, &number, fault);
+    return error ? error : weir_rule_editor_decided(editor, number, ret_version, ret_text, fault);
+}
+
+/* On the last hour of this node, against the version by which it decides. */
 static int replay(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
                   struct weir_rules_answer *answer, struct weir_fault *fault)
 {
     struct weir_rule_version version;
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
-    uint64_t newest = 0;
     char *in_force = NULL;
     json_t *json = NULL;
-    int error = faults ? newest_of(editor, &newest, fault) : WEIR_ENOMEM;
-    if (!error)
-        error = weir_rule_editor_decided(editor, newest, &version, &in_force, fault);
+    int error = faults ? read_in_force(editor, question->version, &version, &in_force, fault) : WEIR_ENOMEM;
     if (!error && !weir_rule_editor_judge(editor, question->text, faults)) {
         put_wrong(answer, faults, "nothing was replayed: these are no rules; errors says where and why");
     } else if (!error) {
@@ -275,6 +285,7 @@ static int replay(const struct weir_rule_editor *editor, const struct weir_rules
                                            .text = question->text,
                                            .stop = editor->stop,
                                            .now = weir_time_read() };
+        *fault = (struct weir_fault){ 0 };
         error = weir_rules_replay(&of, &json, faults);
         if (!error)
             put_json(answer, 200, JSON, json);

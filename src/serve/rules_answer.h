@@ -33,7 +33,8 @@ enum weir_rules_call {
 struct weir_rules_question {
     enum weir_rules_call call;
     uint64_t version;       /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK, APPROVE:
-                               that; EXCEPTIONS: from this change downwards, 0 = the newest */
+                               that; EXCEPTIONS: from this change downwards, 0 = the newest; REPLAY: the one by which
+                               this node decides */
     uint64_t before;        /* DIFF: the first */
     size_t count;           /* VERSIONS, EXCEPTIONS */
     uint32_t share;         /* ROLLOUT: of the keys (rules/rollout.h) */

@@ -15,7 +15,7 @@
 #include "serve/rules_replay_tell.h"
 
 #define STEPS 64
-#define LOOK_STEPS 4096 /* between two looks at the clock */
+#define LOOK_DECISIONS 4096 /* between two looks at the clock */
 
 /* ---- a set ---- */
 
@@ -123,22 +123,39 @@ static void decide(const struct weir_replay *replay, const struct weir_past_reco
             continue;
         const struct weir_charge charge = { .limit = rule->id, .key = { record->hash, 0 }, .cost = cost };
         int error = weir_limiter_decide(set->limiter, &charge, 1, &time, 0, &decision, &verdict);
-        replay->tallies[record->slot].would[side] += !error && !verdict.admitted;
+        replay->tallies[record->slot].second[side] += !error && !verdict.admitted;
     }
 }
 
-/* The requests of a record that fall into one step. */
-static void step(const struct weir_replay *replay, const struct weir_past_record *record, uint64_t number,
-                 uint64_t now_ns)
+/* False: nobody waits for it any more, or it has taken long enough. By decisions and not by records, one of which may
+ * stand for a million requests. */
+static bool may_go_on(struct weir_replay *replay)
 {
-    const uint64_t from = record->asked * number / STEPS, to = record->asked * (number + 1) / STEPS;
-    for (uint64_t i = from; i < to; i++)
-        decide(replay, record, record->units / record->asked + (i < record->units % record->asked), now_ns);
+    if (++replay->decisions % LOOK_DECISIONS > 0)
+        return true;
+    return !(replay->of->stop && atomic_load(replay->of->stop)) && weir_time_read().now_ns <= replay->until_ns;
 }
 
+/* The requests of a record that fall into one step. False: it is to end. */
+static bool step(struct weir_replay *replay, const struct weir_past_record *record, uint64_t number, uint64_t now_ns)
+{
+    const uint64_t from = record->asked * number / STEPS, to = record->asked * (number + 1) / STEPS;
+    for (uint64_t i = from; i < to; i++) {
+        decide(replay, record, record->units / record->asked + (i < record->units % record->asked), now_ns);
+        if (!may_go_on(replay))
+            return false;
+    }
+    return may_go_on(replay);
+}
+
+/* Of a second that was gone through to its end. */
 static void count(struct weir_replay *replay, const struct weir_past_record *record)
 {
     struct weir_replay_tally *tally = &replay->tallies[record->slot];
+    for (int side = 0; side < WEIR_REPLAY_SETS; side++) {
+        tally->would[side] += tally->second[side];
+        tally->second[side] = 0;
+    }
     tally->asked += record->asked;
     tally->refused += record->refused;
     tally->one_counter = tally->one_counter || record->one_counter;
@@ -146,18 +163,14 @@ static void count(struct weir_replay *replay, const struct weir_past_record *rec
     tally->varied_refused += record->varied ? record->refused : 0;
 }
 
-/* The records from `begin` to `end` are of one second. False: it has taken long enough. */
+/* The records from `begin` to `end` are of one second. False: it is to end, and nothing of this second counts. */
 static bool run_second(struct weir_replay *replay, size_t begin, size_t end, uint64_t second_ns)
 {
     for (uint64_t number = 0; number < STEPS; number++) {
         const uint64_t now_ns = second_ns + number * WEIR_NS_PER_SECOND / STEPS;
         for (size_t i = begin; i < end; i++) {
-            if (!replay->records[i].varied)
-                step(replay, &replay->records[i], number, now_ns);
-            if (++replay->steps % LOOK_STEPS > 0)
-                continue;
-            bool stopped = replay->of->stop && atomic_load(replay->of->stop);
-            if (stopped || weir_time_read().now_ns > replay->until_ns)
+            const struct weir_past_record *record = &replay->records[i];
+            if (!(record->varied ? may_go_on(replay) : step(replay, record, number, now_ns)))
                 return false;
         }
     }
@@ -175,7 +188,7 @@ static void run(struct weir_replay *replay)
         for (end = begin; end < replay->count && replay->records[end].second == second;)
             end++;
         if (!run_second(replay, begin, end, wall_ns + second * WEIR_NS_PER_SECOND)) {
-            replay->cut = true; /* what was decided of this second is in `would`: a second among many */
+            replay->cut = true;
             replay->span.to_s = second;
             break;
         }

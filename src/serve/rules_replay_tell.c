@@ -87,11 +87,12 @@ static json_t *whole(uint64_t number)
     return json_integer((json_int_t)weir_min_u64(number, INT64_MAX));
 }
 
-static json_t *row(const struct weir_replay *replay, const char *name, uint32_t slot)
+/* `limit`: of the text; NULL: it has none of that name. */
+static json_t *row(const struct weir_replay *replay, const struct weir_config_limit *limit, const char *name,
+                   uint32_t slot)
 {
     static const struct weir_replay_tally none = { .keys = 0 };
     const struct weir_replay_tally *tally = slot < replay->slots ? &replay->tallies[slot] : &none;
-    const struct weir_config_limit *limit = limit_of(replay, WEIR_REPLAY_TEXT, slot);
     const struct weir_config_limit *in_force = limit_of(replay, WEIR_REPLAY_IN_FORCE, slot);
     const char *unknown = why_unknown(limit, in_force);
     const bool one_counter = tally->one_counter || (in_force && in_force->key_count == 0);
@@ -111,11 +112,12 @@ static json_t *rows(const struct weir_replay *replay)
     const struct weir_replay_rules *text = &replay->sets[WEIR_REPLAY_TEXT];
     const struct weir_replay_rules *in_force = &replay->sets[WEIR_REPLAY_IN_FORCE];
     for (size_t i = 0; i < text->config->limits_count; i++)
-        (void)json_array_append_new(list, row(replay, text->config->limits[i].name, text->slot_of[i]));
+        (void)json_array_append_new(
+            list, row(replay, &text->config->limits[i], text->config->limits[i].name, text->slot_of[i]));
     for (size_t i = 0; i < in_force->config->limits_count; i++) {
         const uint32_t slot = in_force->slot_of[i];
         if (slot < replay->slots && !limit_of(replay, WEIR_REPLAY_TEXT, slot))
-            (void)json_array_append_new(list, row(replay, in_force->config->limits[i].name, slot));
+            (void)json_array_append_new(list, row(replay, NULL, in_force->config->limits[i].name, slot));
     }
     return list;
 }

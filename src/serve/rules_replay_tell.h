@@ -23,8 +23,8 @@ struct weir_replay_rules {
 /* Of one limit. */
 struct weir_replay_tally {
     uint64_t asked, refused, keys;
-    uint64_t varied, varied_refused; /* of them, of keys with other numbers: not replayed */
-    uint64_t would[WEIR_REPLAY_SETS];
+    uint64_t varied, varied_refused;                            /* of them, of keys with other numbers: not replayed */
+    uint64_t would[WEIR_REPLAY_SETS], second[WEIR_REPLAY_SETS]; /* refused; of the second that is under way */
     bool one_counter;
 };
 
@@ -35,7 +35,7 @@ struct weir_replay {
     struct weir_past_span span;
     size_t count, slots;
     struct weir_replay_tally *tallies; /* by slot */
-    uint64_t steps, until_ns;
+    uint64_t decisions, until_ns;
     bool cut; /* it took too long: the span ends where it was */
 };
 

@@ -251,6 +251,9 @@ await shown("ANSWER", "WORDS");
 return [await text_of("ANSWER"), await text_of("#rules-nodes")];
 '''
         self.use(weir, approve.replace('ANSWER', '#rules-confirm-said').replace('WORDS', 'somebody else'))
+        version, own = self.use(weir, 'await open(); return [await text_of("#rules-version"), await text()];')
+        self.assertIn('a proposal: nobody decides by it', version)
+        self.assertEqual(own, RULES.replace('5/day', '50/day'), "the server's own lines are no part of the text")
         self.assertEqual(self.versions(weir)[0][2], 'proposed')
         done, _ = self.use(weir, approve.replace('ANSWER', '#rules-done').replace('WORDS', 'decides by it'), token=REVIEW)
         self.assertIn('Version 3 is stored: tried 5/day -> 50/day', done)

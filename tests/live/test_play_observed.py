@@ -30,6 +30,9 @@ LIMITS = '''limits:
   - { name: listed, match: { kind: [listed, other] }, key: [user], rate: 10/hour }
   - { name: permits, match: { kind: permits }, key: [user], algorithm: concurrency, rate: 3 }
   - { name: strict, match: { kind: strict }, key: [user], rate: 10/hour, missing: refuse }
+  - { name: own, match: { kind: charged }, key: [user], rate: 10/hour }
+  - { name: total, match: { kind: charged }, rate: 90/hour }
+  - { name: odd, match: { kind: odd, toString: "x*" }, key: [constructor], rate: 10/hour }
   - { name: tries, match: { kind: tries }, key: [user], rate: 10/hour, count: attempts }
 '''
 TRAFFIC = 'pattern=steady&rate=25&duration=1'
@@ -162,6 +165,46 @@ class Observed(Case):
         self.assertIn('they refused 20 requests', self.text('why'))
         self.assertEqual(self.text('differ'), 'All 5 verdicts are the same.')
         self.assertEqual(self.browser.run('document.querySelectorAll("#beside-chart [data-trace]").length'), 5)
+
+    def test_a_limit_of_others_that_is_charged_too_is_not_spent_unasked(self):
+        before = self.decided('total')
+        self.open('own')
+        self.press_run()
+        self.browser.until('document.getElementById("beside-wrong").textContent.includes("total")')
+        self.browser.until('document.getElementById("beside-run").textContent === "Run"')
+        self.assertEqual(self.decided('total'), before, 'it spends what is not its own, unasked')
+        self.assertIn('as much of total, which others have too', self.text('says'))
+        self.assertTrue(self.browser.run('document.getElementById("beside-run").disabled'))
+        self.browser.run('document.getElementById("beside-mine").click()')
+        self.run_all()
+        self.assertEqual(table(self.browser, 'beside-sums')[0], ['admitted', '10', '10'])
+        self.assertGreater(self.decided('total')['admitted'], before['admitted'])
+        self.set_attributes('user=play-{run}\nkind=bucket')
+        self.assertIn('missing to nobody', self.text('says'), 'such requests were not looked at yet')
+
+    def test_what_is_chosen_during_a_run_is_for_the_next_one(self):
+        self.open('bucket', 'pattern=steady&rate=10&duration=5')
+        self.press_run()
+        self.browser.until('document.querySelectorAll("#beside-rows tbody tr").length >= 20')
+        self.browser.until('document.getElementById("beside-went").textContent > "22 of 50"')
+        self.browser.run('window.dispatchEvent(new Event("resize"))')  # more rows have come than were drawn
+        self.browser.run('''(() => { const select = document.querySelector("#beside-limit select"); select.value = "dear"
+          select.dispatchEvent(new Event("input", {bubbles: true})) })()''')
+        self.browser.until('document.getElementById("beside-run").textContent === "Run"', 90)
+        self.assertIn('bucket', self.browser.run('document.querySelector("#beside-sums caption").textContent'))
+        self.assertEqual([row[1:] for row in table(self.browser, 'beside-sums')], [['10', '10'], ['0', '0'], ['40', '40']])
+        self.assertIn('units of dear', self.text('says'))
+
+    def test_attributes_may_have_any_name(self):
+        self.open('odd')
+        self.assertEqual(self.browser.run('document.querySelector("#beside-limit textarea").value'),
+                         'constructor=play-{run}\nkind=odd\ntoString=xx')
+        self.assertIn('under a key of its own', self.text('says'))
+        self.set_attributes('kind=odd\ntoString=xx\n__proto__=y')
+        self.assertIn('of a counter that others have too', self.text('says'))
+        self.set_attributes('constructor=play-{run}\nkind=odd\ntoString=xx')
+        self.run_all()
+        self.assertEqual(table(self.browser, 'beside-sums')[0], ['admitted', '10', '10'])
 
     def test_what_does_not_meet_the_limit_spends_nothing(self):
         before = self.decided('bucket')

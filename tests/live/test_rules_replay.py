@@ -10,7 +10,7 @@ import time
 import unittest
 
 from cluster import metrics
-from redis_server import Redis
+from redis_server import Redis, wait_for
 from test_rules_http import ADMIN, AUTH, OTHER, ask
 from weir_server import BUILD, Weir
 
@@ -113,6 +113,7 @@ class Replay(Case):
         minds('gone', 'not in this text')
         minds('api', 'override')
         self.assertEqual(limits['window']['notes'], [])
+        self.assertEqual(limits['fresh']['notes'], ['it is new: which requests would meet it is not known'])
         self.assertEqual(list(limits)[-1], 'gone')
         self.assertNotIn('fresh', ' '.join(metrics(weir.http)), 'a text that was only tried leaves its names')
 
@@ -143,6 +144,32 @@ class Replay(Case):
             one = limits['api']
             self.assertEqual((one['asked'], one['refused'], one['in_force'], one['text']), (6, 2, 2, 1))
             self.assertTrue(any('other nodes' in note for note in one['notes']), one)
+
+
+class InForce(Case):
+    """Beside the text stands what this node decides by, whatever the newest version is."""
+
+    def apply(self, weir, rules, more=''):
+        config = weir.config.read_text(encoding='utf-8') + more
+        path = pathlib.Path(weir.folder.name, 'other.yaml')
+        path.write_text(config, encoding='utf-8')
+        subprocess.run([str(BUILD / 'weir'), 'rules', 'apply', '--config', str(path), '--comment', 'next', '--from', '1', '-'],
+                       input=rules.encode(), capture_output=True, timeout=120, check=True)
+        wait_for(lambda: ask(weir, 'GET', '/v1/limits')[2]['rules']['newest'] == 2, 'the newest version was not read')
+
+    def both(self, weir, text):
+        _, limits = self.replay(weir, text)
+        return limits['api']['refused'], limits['api']['in_force'], limits['api']['text']
+
+    def test_a_newest_that_this_node_cannot_use(self):
+        rules = 'limits:\n  - { name: api, key: [user], rate: 4/day }\n'
+        weir = self.serve(rules)
+        self.assertEqual([self.check(weir, user='ada') for _ in range(6)], [200] * 4 + [429] * 2)
+        self.apply(weir, rules.replace('4/day', '5/day, sharing: gossip, slack: 1'),
+                   'cluster: { nodes: [ { name: a, gossip: "127.0.0.1:7001" }, { name: b, gossip: "127.0.0.1:7002" } ] }\n'
+                   f'cluster_secret: "{"5a" * 16}"\n')
+        self.assertEqual(ask(weir, 'GET', '/v1/limits')[2]['rules']['version'], 1)
+        self.assertEqual(self.both(weir, rules.replace('4/day', '3/day')), (2, 2, 3))
 
 
 class Asking(Case):

@@ -5,7 +5,7 @@ const one_in = count => (count === 1 ? "all keys" : `one key in ${count.toLocale
 const or_dash = value => (value === null ? "not known" : value.toLocaleString("en"));
 
 function sample_text(sample) {
-  if (sample.seconds === 0)
+  if (sample.seconds === 0 && !sample.cut)
     return "There is nothing to replay yet: a second after the first request there is.";
   const minutes = sample.seconds < 120 ? `${sample.seconds} s` : `${Math.round(sample.seconds / 60)} min`;
   return `The last ${minutes} of this node, ${one_in(sample.one_in)}, from ` +

@@ -159,7 +159,9 @@ async function read_rules(version = "") {
   const answer = await rules_ask(`/v1/rules?${parameters({version: String(version)})}`);
   const text = await answer.text();
   const version_of = Number(answer.headers.get("ETag").replace(/"/g, ""));
-  return {version: version_of, text: text.replace(/^# from version \d+\n/, "")};
+  const proposed = answer.headers.get("Weir-Proposed") === "?1"; // then a second line is the server's, too
+  return {version: version_of, proposed,
+          text: text.replace(proposed ? /^# from version \d+\n.*\n/ : /^# from version \d+\n/, "")};
 }
 
 // The newest is what is changed from now on. `keep`: with what was typed.
@@ -169,7 +171,8 @@ async function take_newest(keep) {
   rules.newest = rules.base.version;
   rules.stepped = 0;
   element("rules-newer").hidden = true;
-  element("rules-version").textContent = `You change version ${rules.base.version}, the newest.`;
+  element("rules-version").textContent = `You change version ${rules.base.version}, the newest` +
+    (rules.base.proposed ? ", a proposal: nobody decides by it." : ".");
   element("rules-limit").replaceChildren(...last_limits.map(name => make("option", {}, name)));
   put_text(was === null ? rules.base.text : was);
 }

@@ -183,12 +183,37 @@ static void test_it_ends_when_nobody_waits(void **state)
     end(&world);
 }
 
+/* A record of a key stands for all of its requests in a second: a look at each so many records would come too late.
+ * And of the second in which it ends nothing counts: of none more is refused than was asked. */
+static void test_it_ends_within_a_record(void **state)
+{
+    (void)state;
+    const atomic_bool stop = true;
+    struct world world;
+    begin(&world);
+    const uint32_t slot = weir_metrics_slot(world.metrics, "api");
+    for (uint64_t i = 0; i < 30000; i++) {
+        const struct weir_past_event event = { .hash = 77, .slot = slot, .cost = 1 };
+        weir_past_note(world.past, 0, &event, world.now_ns += WEIR_NS_PER_SECOND / 3000);
+    }
+    world.now_ns += 2 * WEIR_NS_PER_SECOND;
+    json_t *json = replay(&world, OTHER, &stop), *sample = json_object_get(json, "sample");
+    assert_true(json_is_true(json_object_get(sample, "cut")));
+    assert_int_equal(number_of(json, "asked"), json_integer_value(json_object_get(sample, "seconds")) * 3000);
+    assert_in_range(number_of(json, "asked"), 0, 4096);
+    assert_in_range(number_of(json, "text"), 0, number_of(json, "asked"));
+    assert_in_range(number_of(json, "in_force"), 0, number_of(json, "asked"));
+    json_decref(json);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_refuses_what_a_server_refuses),
         cmocka_unit_test(test_the_requests_of_a_second_are_spread_over_it),
         cmocka_unit_test(test_it_ends_when_nobody_waits),
+        cmocka_unit_test(test_it_ends_within_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
