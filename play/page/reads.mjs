@@ -70,7 +70,10 @@ export class ReadsDemo {
     )
     element('read-fault-kind').value = FAULT_KINDS[FAIL]
     element('read-fault-add').addEventListener('click', () => this.add())
-    element('read-scrub').addEventListener('input', () => this.scrub(Number(element('read-scrub').value)))
+    element('read-scrub').addEventListener('input', () => {
+      this.scrub(Number(element('read-scrub').value))
+      this.share()
+    })
     this.at_s = time_in(parts, this.wish.duration_ms / 1000)
     legend(element('reads-legend'), [
       ['bar no', 'requests that broke a promise'],
@@ -148,6 +151,7 @@ export class ReadsDemo {
   share() {
     const parts = parts_of(READERS, this.wish)
     if (read_faults_text(this.faults) !== FAULT_AT_FIRST) parts.set('faults', read_faults_text(this.faults))
+    if (this.at_s !== this.wish.duration_ms / 1000) parts.set('t', String(Number(this.at_s.toFixed(3))))
     show_address('reads', parts)
   }
 

@@ -316,6 +316,13 @@ class Reads(Case):
         self.assertEqual(table(self.browser, 'read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
         self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 7.9; scrub.dispatchEvent(new Event("input")) })()')
         self.assertGreater(int(table(self.browser, 'lag-table')[2][1].replace(',', '')), 2500)
+        self.browser.until('location.hash.includes("t=7.9")')
+        address, shown = self.browser.run('location.hash'), table(self.browser, 'lag-table')
+        self.show('#reads', self.READY)
+        self.assertNotIn('t=', self.browser.run('location.hash'))
+        self.show(address, self.READY)
+        self.assertEqual(self.browser.run('document.getElementById("read-at").textContent'), '7.90 s')
+        self.assertEqual(table(self.browser, 'lag-table'), shown, 'a shared address shows the same moment')
 
 
 class Pages(Case):
