@@ -253,7 +253,7 @@ static void run(uint64_t seed, struct weir_lab_report *report)
     const struct lab_replicas_store store = { replicas, memory_reset, memory_install, memory_read, memory_write };
     report->source = WEIR_LAB_SIMULATED;
     report->x = "schedules that were drawn";
-    report->y = "of them an acknowledged update is lost";
+    report->y = "schedules in which an acknowledged update is lost";
     for (unsigned i = 0; i < LAB_REPLICAS_RULES; i++) {
         int error = lab_replicas_draw(&lab_replicas_rules[i], seed, &store, report);
         weir_assert(error == 0);

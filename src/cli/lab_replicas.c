@@ -95,7 +95,7 @@ bool weir_lab_replicas_real(struct weir_lab_stand *stand)
     const struct lab_replicas_store store = { &replicas, redis_reset, redis_install, redis_read, redis_write };
     stand->report.seed = stand->seed;
     stand->report.x = "schedules that were drawn";
-    stand->report.y = "of them an acknowledged update is lost";
+    stand->report.y = "schedules in which an acknowledged update is lost";
     for (unsigned i = 0; i < LAB_REPLICAS; i++) {
         if (!replica_start(stand, i, &replicas.clients[i]))
             return false;
