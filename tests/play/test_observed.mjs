@@ -153,7 +153,7 @@ test('attributes are proposed from what the limit tells, and a key of the run’
   })
   const lines = attributes_of(limit)
   assert.equal(lines, 'user=play-{run}\nroute=/api/{run}\nmethod=\nip=10.0.0.0\nhost=axbx')
-  assert.deepEqual(read_attributes(lines + '\n\nx = y=z ', 'r7'), {
+  assert.deepEqual({...read_attributes(lines + '\n\nx = y=z ', 'r7')}, {
     user: 'play-r7',
     route: '/api/r7',
     method: '',
@@ -166,6 +166,7 @@ test('attributes are proposed from what the limit tells, and a key of the run’
   assert.equal(shares_key(limit, 'user=ada\nroute=/api/x\nother={run}'), true)
   assert.equal(shares_key(limit_of({key: []}), 'other={run}'), true)
   assert.throws(() => read_attributes('nothing', 'r'), /NAME=VALUE/)
+  assert.equal(JSON.stringify(read_attributes('__proto__=x\nconstructor={run}', 'r')), '{"__proto__":"x","constructor":"r"}')
 })
 
 test('what cannot be simulated is told', () => {
