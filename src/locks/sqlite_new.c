@@ -59,14 +59,21 @@ static unsigned char *make_image(size_t *ret_size)
     return image;
 }
 
-static bool write_synced(const char *path, const unsigned char *image, size_t size)
+/* Whether it is called `path` now. Else nothing of ours is left at `next`. */
+static bool write_and_rename(const char *next, const char *path, const unsigned char *image, size_t size)
 {
-    /* Only a new file has our mode, and is where its name says. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    /* Only a new file has our mode, and is where its name says. One that is called so already stays: it may be a backup
+     * that waits there, or another's store, as well as of one who died before the rename. */
+    int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
     bool done = weir_whole_write(fd, image, size) && fsync(fd) == 0;
-    return close(fd) == 0 && done;
+    done = close(fd) == 0 && done;
+    /* A file that another has put there meanwhile, a backup, stays: it is opened as it is. */
+    done = done && renameat2(AT_FDCWD, next, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    if (!done)
+        unlink(next);
+    return done;
 }
 
 /* Nothing at all, not even a link that leads nowhere. */
@@ -90,10 +97,7 @@ bool weir_sqlite_new_put(const char *path)
     unsigned char *image = (size_t)length < sizeof next ? make_image(&size) : NULL;
     if (!image)
         return false;
-    /* A file that another has put there meanwhile, a backup, stays: it is opened as it is. */
-    bool done = write_synced(next, image, size) && renameat2(AT_FDCWD, next, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
-    if (!done)
-        unlink(next); /* it may be of one who died before the rename */
+    bool done = write_and_rename(next, path, image, size);
     sqlite3_free(image);
     /* Should this fail, a whole store is there all the same: sqlite syncs the folder again before the first commit. */
     return done && weir_folder_sync(path) == 0;
