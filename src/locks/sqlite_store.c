@@ -80,17 +80,30 @@ static int ask(struct weir_sqlite_store *store, const char *sql, int64_t *ret_nu
 
 /* ---- life ---- */
 
+/* sqlite goes through a link, and its log lies beside what the link leads to: that is the store's name until the next
+ * start. NULL: there is no memory. */
+static char *find_file(const char *path)
+{
+    struct stat file;
+    if (lstat(path, &file) != 0 || !S_ISLNK(file.st_mode))
+        return strdup(path);
+    /* What is not there yet has no name to be found, and sqlite would make it for everybody's eyes (make_private). */
+    int fd = stat(path, &file) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    char *found = realpath(path, NULL);
+    return found ? found : strdup(path); /* to open it says what is wrong */
+}
+
 int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path)
 {
     *store = (struct weir_sqlite_store){ .claim = -1 };
-    size_t size = strlen(path) + sizeof "-wal";
-    store->path = strdup(path);
-    store->wal_path = malloc(size);
-    if (!store->path || !store->wal_path) {
+    store->path = find_file(path);
+    if (!store->path || asprintf(&store->wal_path, "%s-wal", store->path) < 0) {
+        store->wal_path = NULL; /* what asprintf leaves there is nobody's */
         weir_sqlite_store_deinit(store);
         return WEIR_ENOMEM;
     }
-    snprintf(store->wal_path, size, "%s-wal", path);
     return 0;
 }
 

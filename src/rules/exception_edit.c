@@ -174,10 +174,11 @@ static int wrong_level(const struct weir_config_limit *limit, const char *level,
     }
     if (nearest.word)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "level",
-                                 "limit \"%.40s\" has no level \"%.32s\"; did you mean \"%s\"?", limit->name, level,
-                                 nearest.word);
-    return weir_fault_format(ret_fault, WEIR_ENOENT, "level", "limit \"%.40s\" has no level \"%.32s\"; it has %s",
-                             limit->name, level, size > 0 ? names : "none");
+                                 "must be of limit \"%.32s\", which has no level \"%.32s\"; did you mean \"%s\"?",
+                                 limit->name, level, nearest.word);
+    return weir_fault_format(ret_fault, WEIR_ENOENT, "level",
+                             "must be of limit \"%.40s\", which has no level \"%.32s\"; it has %s", limit->name, level,
+                             size > 0 ? names : "none");
 }
 
 /* What is asked of the limit, too. */
@@ -200,7 +201,8 @@ static int key_in(const struct weir_config *config, const struct weir_exception_
         return key_of(limit, named, ret_key, ret_fault);
     return lenient ? key_as_named(named, ret_key, ret_fault)
                    : weir_fault_format(ret_fault, WEIR_ENOENT, "limit",
-                                       "the newest version of the rules has no limit \"%.60s\"", named->limit);
+                                       "must be in the newest version of the rules, which has no limit \"%.60s\"",
+                                       named->limit);
 }
 
 /* The version *number or the newest before it that nodes decide by. *number becomes that of one before it, by which

@@ -16,7 +16,8 @@ static int refuse_unknown(const struct weir_query_field *fields, size_t count, s
     char names[120] = "";
     for (size_t i = 0, at = 0; i < count && at < sizeof(names); i++)
         at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
-    return weir_fault_format(ret_fault, WEIR_EINVAL, "query", "has a parameter that is not known; there are %s", names);
+    return weir_fault_format(ret_fault, WEIR_EINVAL, "query", "has a parameter that is not known; there are %s",
+                             count > 0 ? names : "none");
 }
 
 static int read_value(struct weir_query_field *field, struct weir_slice encoded, struct weir_fault *ret_fault)

@@ -67,7 +67,7 @@ class ByHand(Base):
         self.assertRegex(self.run_verb('exceptions'), 'level plus  high user=ada  for good\n')
         self.change('unban', 'high', 'user=ada')
         self.assertEqual([one['change'] for one in self.exceptions()], [2])
-        for arguments, why in ((('high', 'plsu', 'user=a'), 'has no level "plsu"; did you mean "plus"?'),
+        for arguments, why in ((('high', 'plsu', 'user=a'), 'level must be of limit "high", which has no level "plsu"; did you mean "plus"?'),
                                (('high', 'best', 'user=a'), 'has no level "best"; it has plus, low'),
                                (('api', 'plus', 'user=a'), 'has no level "plus"; it has none'),
                                (('nolimit', 'plus', 'user=a'), 'has no limit'), (('high', 'plus'), 'the whole key'),
@@ -173,7 +173,8 @@ class ByHand(Base):
             self.assertIn(why, self.change('ban', '--until', text, 'one', code=2))
 
     def test_what_is_wrong_is_told_and_nothing_stored(self):
-        for arguments, why in ((('ban', 'nolimit'), 'has no limit "nolimit"'),
+        for arguments, why in ((('ban', 'nolimit'),
+                                'limit must be in the newest version of the rules, which has no limit "nolimit"'),
                                (('ban', 'api'), 'the whole key of limit "api": user'),
                                (('ban', 'api', 'ip=1'), 'the whole key of limit "api": user'),
                                (('ban', 'two', 'user=1'), 'user, ip'), (('ban', 'one', 'user=1'), 'it has none'),

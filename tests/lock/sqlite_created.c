@@ -203,6 +203,37 @@ void faults__links_and_empty_files_are_left_in_place(void **state)
     assert_true(is_there(disk_files.next, &file) && S_ISLNK(file.st_mode));
 }
 
+/* Its log lies beside the file that it leads to. Who looks for it beside the link finds a changed store each time. */
+void faults__a_link_is_gone_through(void **state)
+{
+    (void)state;
+    struct stat file;
+    char log[96];
+    snprintf(log, sizeof log, "%s-wal", disk_files.backup);
+    remove_store();
+    assert_int_equal(symlink(disk_files.backup, disk_files.path), 0); /* which is not there yet */
+    disk.wall_s += 2;
+    mode_t mask = umask(0);
+    world_open();
+    umask(mask);
+    struct weir_token first = world_granted(world_acquire("a", "A", TTL));
+    struct weir_token next = world_granted(world_acquire("b", "B", TTL));
+    assert_int_equal(next.incarnation, first.incarnation);
+    assert_true(is_there(disk_files.path, &file) && S_ISLNK(file.st_mode));
+    assert_true(is_there(disk_files.backup, &file) && is_there(log, &file));
+    assert_int_equal(file.st_mode & 07777, 0600);
+    world_reopen();
+    world_held_by(world_show("a"), "A");
+    disk.wall_s += 2;
+    next = world_granted(world_acquire("c", "A", TTL));
+    assert_int_equal(world_granted(world_acquire("d", "A", TTL)).incarnation, next.incarnation);
+    world_close();
+    unlink(log);
+    snprintf(log, sizeof log, "%s.lock", disk_files.backup);
+    unlink(log);
+    remove_store();
+}
+
 /* A backup that waits to be put in place, or the store of another process. */
 void faults__what_is_called_as_the_next_store_is_left_alone(void **state)
 {

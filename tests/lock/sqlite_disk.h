@@ -48,6 +48,7 @@ void faults__what_is_put_where_a_new_store_is_to_be_stays(void **state);
 void faults__an_old_log_is_not_played_into_a_new_store(void **state);
 void faults__an_old_journal_is_not_played_into_a_new_store(void **state);
 void faults__links_and_empty_files_are_left_in_place(void **state);
+void faults__a_link_is_gone_through(void **state);
 void faults__what_is_called_as_the_next_store_is_left_alone(void **state);
 void faults__of_two_first_starts_one_has_the_store(void **state);
 void faults__while_a_batch_is_synced_the_rest_is_answered(void **state);

@@ -475,6 +475,7 @@ int main(int count, char **words)
         CASE(faults__an_old_log_is_not_played_into_a_new_store),
         CASE(faults__an_old_journal_is_not_played_into_a_new_store),
         CASE(faults__links_and_empty_files_are_left_in_place),
+        CASE(faults__a_link_is_gone_through),
         CASE(faults__what_is_called_as_the_next_store_is_left_alone),
         CASE(faults__of_two_first_starts_one_has_the_store),
         CASE(faults__while_a_batch_is_synced_the_rest_is_answered),

@@ -60,6 +60,9 @@ static void what_is_wrong_is_named(void **state)
     assert_int_equal(read_query("&"), WEIR_EINVAL);
     assert_int_equal(read_query("name=a&"), 0);
     assert_int_equal(read_query("name=a&&count=1"), WEIR_EINVAL);
+    const char *text = "name=a";
+    assert_int_equal(weir_query_read((struct weir_slice){ text, strlen(text) }, fields, 0, &fault), WEIR_EINVAL);
+    assert_string_equal(fault.text, "has a parameter that is not known; there are none");
 }
 
 static void numbers_are_whole_and_in_range(void **state)
