@@ -31,7 +31,7 @@ struct weir_transactions_ops {
     struct weir_time (*now)(void *context);
     int (*timer_start)(void *context, struct weir_timer *timer, uint64_t due_ns); /* WEIR_ENOMEM */
     void (*timer_stop)(void *context, struct weir_timer *timer);
-    /* All parts have answered, and what they charge is charged: for the metrics. Not told of a refund. */
+    /* All parts have answered, and what they charge is charged, at `time`: for the metrics. Not told of a refund. */
     void (*settled)(void *context, const struct weir_transaction *transaction, const struct weir_time *time);
     /* One that waited has ended, and its memory is about to go; under_way does not count it any more. */
     void (*ended)(void *context, struct weir_transaction *transaction);
