@@ -76,6 +76,13 @@ bool weir_refusals_wants(struct weir_refusals *refusals, uint32_t slot, uint64_t
     return true;
 }
 
+void weir_refusals_left_out(struct weir_refusals *refusals, uint32_t slot, uint64_t count)
+{
+    weir_assert(slot < WEIR_METRICS_LIMITS_MAX);
+    if (refusals->per_second > 0)
+        refusals->places[slot].left_out += count;
+}
+
 void weir_refusals_put(struct weir_refusals *refusals, const struct weir_refusal *refusal)
 {
     const uint32_t put = atomic_load_explicit(&refusals->put, memory_order_relaxed);

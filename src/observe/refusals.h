@@ -6,7 +6,7 @@
  * Bounds: WEIR_REFUSALS_ROOM of a loop between two looks of the taker. What does not fit, and what is above the rate,
  * is left out, and counted: the limit's next one says how many.
  *
- * Thread rule: one thread puts (wants, put, rate), one takes. */
+ * Thread rule: one thread puts (wants, left_out, put, rate), one takes. */
 #pragma once
 
 #include "observe/top.h"
@@ -36,6 +36,8 @@ void weir_refusals_destroy(struct weir_refusals *refusals);    /* NULL is allowe
 void weir_refusals_rate(struct weir_refusals *refusals, uint32_t per_second);
 /* One of this limit happened. True: it is to be put, now. */
 bool weir_refusals_wants(struct weir_refusals *refusals, uint32_t slot, uint64_t now_ns);
+/* None is wanted any more at that moment: so many more of this limit happened. */
+void weir_refusals_left_out(struct weir_refusals *refusals, uint32_t slot, uint64_t count);
 /* The one just wanted; its left_out is filled in. */
 void weir_refusals_put(struct weir_refusals *refusals, const struct weir_refusal *refusal);
 

@@ -202,13 +202,9 @@ static void begin_second(struct sampler *sampler, uint64_t now_ns)
     sampler->second_end_ns = weir_add_sat(now_ns, WEIR_NS_PER_SECOND);
 }
 
-/* What this event counts for; 0: it is passed over. */
+/* What this event, which is not passed over, counts for. */
 static uint32_t sample(struct sampler *sampler, uint64_t now_ns)
 {
-    if (sampler->left > 0) {
-        sampler->left--;
-        return 0;
-    }
     const uint32_t weight = sampler->weight;
     if (now_ns >= sampler->second_end_ns)
         begin_second(sampler, now_ns);
@@ -223,12 +219,9 @@ static uint32_t sample(struct sampler *sampler, uint64_t now_ns)
     return weight;
 }
 
-static bool count(struct side *side, const struct weir_top_refusal *refusal)
+static bool look(struct side *side, const struct weir_top_refusal *refusal)
 {
     const uint32_t weight = sample(&side->sampler, refusal->now_ns);
-    side->fresh = false;
-    if (weight == 0)
-        return false;
     side->place = weir_sketch_add(side->sketch, refusal->hash, weight, &side->fresh);
     side->unshown = true;
     if (side->fresh) {
@@ -236,6 +229,16 @@ static bool count(struct side *side, const struct weir_top_refusal *refusal)
         side->labels[side->place].known = false;
     }
     return side->fresh;
+}
+
+/* Whether a label is wanted. In a flood nearly all are passed over. */
+static inline bool count(struct side *side, const struct weir_top_refusal *refusal)
+{
+    side->fresh = false;
+    if (side->sampler.left == 0)
+        return look(side, refusal);
+    side->sampler.left--;
+    return false;
 }
 
 void weir_top_prefetch(const struct weir_top *top, uint64_t hash)

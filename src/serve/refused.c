@@ -59,14 +59,19 @@ static void show_later(struct weir_loop *loop, uint64_t now_ns)
     loop->top_waits = weir_timer_start(&loop->timers, &loop->top_timer, now_ns + WEIR_TOP_SHOW_NS) == 0;
 }
 
+static void show_soon(struct weir_loop *loop, uint64_t now_ns)
+{
+    if (!loop->top_waits && !loop->draining)
+        show_later(loop, now_ns);
+}
+
 /* Whether a label is wanted. */
 static bool count(struct weir_loop *loop, const struct weir_top_refusal *refusal)
 {
     if (keys_of(loop) == WEIR_TOP_OFF)
         return false;
     bool fresh = weir_top_refused(loop->common->top, loop->number, refusal);
-    if (!loop->top_waits && !loop->draining)
-        show_later(loop, refusal->now_ns);
+    show_soon(loop, refusal->now_ns);
     return fresh;
 }
 
@@ -140,29 +145,43 @@ void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *qu
     }
 }
 
-void weir_refused_prefetch(const struct weir_loop *loop, uint64_t hash)
+/* One that is new in the sketch, or that a line wants. */
+static void tell_cell(struct weir_loop *loop, const struct weir_refused_cell *cell,
+                      const struct weir_top_refusal *refusal, bool fresh, bool line)
 {
-    if (keys_of(loop) != WEIR_TOP_OFF)
-        weir_top_prefetch(loop->common->top, hash);
-}
-
-void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t cost,
-                       uint64_t retry_after_ns, uint64_t now_ns)
-{
-    const struct weir_top_refusal refusal = {
-        .hash = hash, .slot = WEIR_METRICS_THROTTLE, .now_ns = now_ns, .retry_after_ns = retry_after_ns
-    };
     struct weir_top_label label;
-    if (is_deaf(loop))
-        return;
-    const bool fresh = count(loop, &refusal), line = wants_line(loop, &refusal);
-    const bool spelt = fresh || (line && keys_of(loop) == WEIR_TOP_TEXT);
+    const bool spelt = fresh || keys_of(loop) == WEIR_TOP_TEXT;
     if (spelt)
-        weir_top_label_init(&label, &key, 1);
+        weir_top_label_init(&label, &cell->key, 1);
     if (fresh)
         weir_top_label(loop->common->top, loop->number, &label);
     if (line)
-        put(loop, &refusal, cost, false, spelt ? &label : NULL);
+        put(loop, refusal, cell->cost, false, spelt ? &label : NULL);
+}
+
+/* A flood of refusals is what this is for: what is the same for all of them is looked up once. */
+void weir_refused_cells(struct weir_loop *loop, const struct weir_refused_cell *cells, size_t count, uint64_t now_ns)
+{
+    struct weir_top *top = keys_of(loop) == WEIR_TOP_OFF ? NULL : loop->common->top;
+    struct weir_refusals *refusals = atomic_load_explicit(&loop->refusals, memory_order_relaxed);
+    for (size_t i = 0; top && i < count; i++)
+        weir_top_prefetch(top, cells[i].hash);
+    for (size_t i = 0; (top || refusals) && i < count; i++) {
+        const struct weir_top_refusal refusal = { .hash = cells[i].hash,
+                                                  .slot = WEIR_METRICS_THROTTLE,
+                                                  .now_ns = now_ns,
+                                                  .retry_after_ns = cells[i].retry_after_ns };
+        const bool fresh = top && weir_top_refused(top, loop->number, &refusal);
+        const bool line = refusals && weir_refusals_wants(refusals, refusal.slot, now_ns);
+        if (refusals && !line) {
+            weir_refusals_left_out(refusals, refusal.slot, count - i - 1);
+            refusals = NULL;
+        }
+        if (fresh || line)
+            tell_cell(loop, &cells[i], &refusal, fresh, line);
+    }
+    if (top && count > 0)
+        show_soon(loop, now_ns);
 }
 
 /* ---- what is decided later ---- */

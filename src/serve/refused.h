@@ -28,8 +28,11 @@ struct weir_top_label *weir_refused_keep_cell(const struct weir_loop *loop, stru
 /* It has been decided. */
 void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction *transaction, uint64_t now_ns);
 
-/* Of many CL.THROTTLE, first each that was refused. */
-void weir_refused_prefetch(const struct weir_loop *loop, uint64_t hash);
-/* One CL.THROTTLE was refused. */
-void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t cost,
-                       uint64_t retry_after_ns, uint64_t now_ns);
+/* CL.THROTTLE that were refused at one moment, in the order in which they came. */
+struct weir_refused_cell {
+    uint64_t hash;
+    struct weir_slice key;
+    uint64_t cost;
+    uint64_t retry_after_ns; /* WEIR_NEVER */
+};
+void weir_refused_cells(struct weir_loop *loop, const struct weir_refused_cell *cells, size_t count, uint64_t now_ns);

@@ -69,9 +69,10 @@ bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct wei
     if (error) {
         weir_resp_reply_fault(call, error, NULL);
     } else {
+        const struct weir_refused_cell refused = { key.id[0], call->args[1], quantity,
+                                                   outcome->verdicts[0].retry_after_ns };
         if (!outcome->verdicts[0].admitted)
-            weir_refused_cell(call->conn->loop, key.id[0], call->args[1], quantity, outcome->verdicts[0].retry_after_ns,
-                              call->time->now_ns);
+            weir_refused_cells(call->conn->loop, &refused, 1, call->time->now_ns);
         weir_resp_reply_throttle(call, &outcome->verdicts[0]);
     }
     weir_cell_destroy(cell);

@@ -40,15 +40,17 @@ static uint64_t count_verdicts(const struct weir_loop *loop, const struct weir_v
 static void count_refused(const struct weir_resp_call *call, size_t count)
 {
     const struct weir_resp_batch *batch = &call->work->batch;
+    struct weir_refused_cell cells[WEIR_RESP_BATCH];
+    size_t refused = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!batch->verdicts[i].admitted)
-            weir_refused_prefetch(call->conn->loop, batch->keys[i].hash);
+        if (batch->verdicts[i].admitted)
+            continue;
+        cells[refused++] = (struct weir_refused_cell){ .hash = batch->keys[i].hash,
+                                                       .key = batch->texts[i],
+                                                       .cost = batch->costs[i],
+                                                       .retry_after_ns = batch->verdicts[i].retry_after_ns };
     }
-    for (size_t i = 0; i < count; i++) {
-        if (!batch->verdicts[i].admitted)
-            weir_refused_cell(call->conn->loop, batch->keys[i].hash, batch->texts[i], batch->costs[i],
-                              batch->verdicts[i].retry_after_ns, call->time->now_ns);
-    }
+    weir_refused_cells(call->conn->loop, cells, refused, call->time->now_ns);
 }
 
 void weir_resp_batch_flush(const struct weir_resp_call *call)

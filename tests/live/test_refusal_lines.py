@@ -83,6 +83,25 @@ class Lines(unittest.TestCase):
             seconds = collections.Counter(line['time'][:19] for line in lines(weir))
             self.assertLessEqual(max(seconds.values()), 2 * 2)  # a second of ours lies in two of the wall's
 
+    def test_of_calls_decided_together_each_is_accounted_for_under_its_own_key(self):
+        """Calls that come at once are counted at once: those that were admitted lie between those that were not."""
+        with Weir(LOG + TEXT, 1) as weir, Resp(weir.resp) as resp:
+            refused = []
+
+            def burst():
+                calls = [(f'key{number % 7}', number % 5 + 1) for number in range(64)]
+                resp.send(b''.join(resp_encode('CL.THROTTLE', key, 9, 10, 3600, cost) for key, cost in calls))
+                refused.extend(call for call in calls if resp.read()[0] == 1)
+                return accounted(lines(weir)) > 64
+
+            wait_for(burst, 'the lines do not tell of all')
+            told = lines(weir)
+            self.assertEqual({line['limit'] for line in told}, {'CL.THROTTLE'})
+            for number, line in enumerate(told):  # it says which one it is: so many came before it
+                self.assertEqual((line['key'][0], line['cost']), refused[accounted(told[:number + 1]) - 1])
+            wait_for(lambda: sum(row['count'] for row in top(weir)) == len(refused), 'not all are counted')
+            self.assertEqual({row['key'][0]: row['count'] for row in top(weir)}, collections.Counter(key for key, _ in refused))
+
     def test_other_events_find_room(self):
         limits = 'limits:\n' + ''.join(f'  - {{ name: l{i}, match: {{ kind: k{i} }}, key: [user], rate: 0/s }}\n'
                                        for i in range(40))

@@ -58,10 +58,18 @@ static void each_limit_has_its_rate(void **state)
             left_out[slot] = 0;
             taken[slot]++;
         } else {
-            left_out[slot]++;
+            const uint64_t more = test_random_below(&random, 3);
+            weir_refusals_left_out(refusals, slot, more);
+            left_out[slot] += 1 + more;
         }
         assert_false(weir_refusals_take(refusals, &told));
     }
+    weir_refusals_rate(refusals, 0);
+    weir_refusals_left_out(refusals, 0, 5); /* nobody is to hear of any: these are not counted */
+    weir_refusals_rate(refusals, 1);
+    struct weir_refusal last;
+    assert_true(refuse(refusals, 0, now_ns + 2 * SECOND, 1) && weir_refusals_take(refusals, &last));
+    assert_int_equal(last.left_out, left_out[0]);
     weir_refusals_destroy(refusals);
     weir_refusals_destroy(NULL);
 }
