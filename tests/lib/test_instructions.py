@@ -20,7 +20,7 @@ COSTS = {
     'decide_refused': ('weir_limiter_decide', 179, 130),
     'decide_many': ('weir_limiter_decide_many', 180, 150),
     'decide_many_refused': ('weir_limiter_decide_many', 203, 150),
-    'key': ('weir_limiter_key', 241, 90),
+    'key': ('weir_limiter_key', 199, 90),
 }
 
 
