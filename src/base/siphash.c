@@ -37,6 +37,11 @@ static inline void mix_word(struct weir_siphash_state *s, uint64_t word)
 static inline uint64_t load_bytes(const uint8_t *data, size_t size)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (size == 8) {
+        uint64_t word;
+        memcpy(&word, data, sizeof word);
+        return word;
+    }
     if (size >= 4) { /* two halves that overlap where both say the same */
         uint32_t low, high;
         memcpy(&low, data, sizeof low);
@@ -127,5 +132,26 @@ uint64_t weir_siphash_joined(const struct weir_sip_key *key, const void *head, s
     add(&s, head, head_size);
     if (size > 0) /* data may be NULL */
         add(&s, data, size);
+    return end(&s);
+}
+
+/* Of the cut into words all is known but how many there are: half the instructions of `add`. */
+uint64_t weir_siphash_sized(const struct weir_sip_key *key, uint64_t first, const void *data, uint32_t size)
+{
+    struct weir_siphash_state s;
+    const uint8_t *p = data;
+    size_t left = size;
+    start(&s, key);
+    mix_word(&s, first);
+    s.tail = size;
+    if (left < 4) {
+        s.tail |= load_bytes(p, left) << 32;
+    } else {
+        mix_word(&s, s.tail | load_bytes(p, 4) << 32);
+        for (p += 4, left -= 4; left >= 8; p += 8, left -= 8)
+            mix_word(&s, load_bytes(p, 8));
+        s.tail = load_bytes(p, left);
+    }
+    s.size = sizeof first + sizeof size + size;
     return end(&s);
 }

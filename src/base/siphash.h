@@ -21,6 +21,9 @@ uint64_t weir_siphash(const struct weir_sip_key *key, const void *data, size_t s
 uint64_t weir_siphash_joined(const struct weir_sip_key *key, const void *head, size_t head_size, const void *data,
                              size_t size);
 
+/* The same of eight bytes, of the size of `data` in four, and of `data`: each as it stands in memory, little endian. */
+uint64_t weir_siphash_sized(const struct weir_sip_key *key, uint64_t first, const void *data, uint32_t size);
+
 /* The same in pieces: start, any number of adds, end. The value depends on the bytes only, not on how they were cut. */
 struct weir_siphash_state {
     uint64_t v0, v1, v2, v3;

@@ -113,17 +113,17 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
     for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
         size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
         for (size_t i = from; i < to && count > 1; i++)
-            weir_table_prefetch(&limiter->table, keys[i].hash);
+            looks[i - from] = weir_table_send(&limiter->table, keys[i].hash, number_of(buckets[i].shift));
         for (size_t i = from; i < to && count > 1; i++)
-            looks[i - from] = weir_table_look(&limiter->table, keys[i].hash);
+            weir_table_look(&limiter->table, keys[i].hash, &looks[i - from]);
         for (size_t i = from; i < to; i++) {
             const bool charges = costs[i] > 0 && !(flags & WEIR_PEEK);
             struct weir_limit limit = limit_of(&buckets[i]);
-            uint32_t number = number_of(limit.shift);
-            enum weir_step step = WEIR_STEP_LONG_WAY;
-            if (charges)
-                step = weir_one_step(limiter, &limit, NULL, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
-                                     costs[i], now_ns, &ret_verdicts[i]);
+            const weir_limit_id number = number_of(limit.shift);
+            enum weir_step step = charges && limit.shift >= 0 ? WEIR_STEP_AGAIN : WEIR_STEP_LONG_WAY;
+            while (step == WEIR_STEP_AGAIN)
+                step = weir_one_step(limiter, &limit, NULL, &number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
+                                     &costs[i], &now_ns, true, &ret_verdicts[i]);
             if (step == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
                 decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);

@@ -113,34 +113,20 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
 
 /* ---- keys ---- */
 
-/* The key of one value, without copying it: the same bytes in the same order as weir_values_append has. */
-static struct weir_key key_of_one(const struct weir_limiter *limiter, uint64_t uid, struct weir_slice value)
-{
-    uint8_t head[sizeof uid + sizeof(uint32_t)];
-    uint32_t length = htole32((uint32_t)value.size);
-    memcpy(head, &uid, sizeof uid);
-    memcpy(head + sizeof uid, &length, sizeof length);
-    return (struct weir_key){ .hash = weir_siphash_joined(&limiter->key, head, sizeof head, value.data, value.size) };
-}
-
-int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
-                     size_t count, struct weir_key *ret_key)
+/* Of several values, or with a phase. Apart, for the room it takes. */
+__attribute__((noinline)) static int key_of_several(const struct weir_limiter *limiter,
+                                                    const struct weir_record *record, weir_limit_id limit,
+                                                    const struct weir_slice *values, size_t count,
+                                                    struct weir_key *ret_key)
 {
     uint8_t bytes[sizeof(uint64_t) + WEIR_LIMIT_NAME_MAX + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * sizeof(uint32_t)];
-    const struct weir_record *record = weir_record_at(limiter, weir_id_number(limit));
-    if (!record)
-        return weir_id_error(limiter, limit);
-    uint64_t uid = __atomic_load_n(&record->naming.uid, __ATOMIC_ACQUIRE);
-    uint64_t spread_ns = __atomic_load_n(&record->terms.spread_ns, __ATOMIC_ACQUIRE);
+    const uint64_t uid = __atomic_load_n(&record->naming.uid, __ATOMIC_ACQUIRE);
+    const uint64_t spread_ns = __atomic_load_n(&record->terms.spread_ns, __ATOMIC_ACQUIRE);
     struct weir_siphash_state phase;
     if (spread_ns > 0)
         weir_words_load(&phase, &record->naming.phase, sizeof phase);
     if (weir_record_id(record) != limit)
         return weir_id_error(limiter, limit);
-    if (count == 1 && spread_ns == 0 && values->size <= WEIR_KEY_BYTES_MAX) {
-        *ret_key = key_of_one(limiter, uid, *values);
-        return 0;
-    }
     size_t size = sizeof uid;
     memcpy(bytes, &uid, size);
     int error = weir_values_append(bytes, &size, values, count);
@@ -152,6 +138,24 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
         key.phase = weir_siphash_end(&phase);
     }
     *ret_key = key;
+    return 0;
+}
+
+int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
+                     size_t count, struct weir_key *ret_key)
+{
+    const struct weir_record *record = weir_record_at(limiter, weir_id_number(limit));
+    if (!record)
+        return weir_id_error(limiter, limit);
+    const uint64_t uid = __atomic_load_n(&record->naming.uid, __ATOMIC_ACQUIRE);
+    const uint64_t spread_ns = __atomic_load_n(&record->terms.spread_ns, __ATOMIC_ACQUIRE);
+    if (weir_record_id(record) != limit)
+        return weir_id_error(limiter, limit);
+    if (count != 1 || spread_ns > 0 || values->size > WEIR_KEY_BYTES_MAX)
+        return key_of_several(limiter, record, limit, values, count, ret_key);
+    /* Without copying it: the same bytes in the same order as weir_values_append has. */
+    ret_key->phase = 0;
+    ret_key->hash = weir_siphash_sized(&limiter->key, htole64(uid), values->data, (uint32_t)values->size);
     return 0;
 }
 

@@ -43,7 +43,8 @@ struct weir_naming {
 struct weir_record {
     struct weir_terms terms;   /* atomic, word by word */
     struct weir_naming naming; /* atomic, word by word */
-    bool plain;                /* atomic: a bucket, enforced, counting what it admits, not retired: the hot path */
+    bool plain;                /* atomic: a bucket with ticks of at most 1 ns, enforced, counting what it admits, not
+                                  retired: the hot path */
     uint32_t next;             /* atomic: number of the successor once retired; 0 if the limit was removed */
     uint64_t evicted;          /* atomic */
     uint64_t refused_full;     /* atomic */

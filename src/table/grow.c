@@ -65,6 +65,7 @@ static bool split(struct weir_table *table, uint64_t now_ns)
         }
         weir_assert(__atomic_load_n(&table->count, __ATOMIC_RELAXED) == count); /* nobody else grows */
         __atomic_store_n(&table->count, count + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&table->mask, weir_table_mask_of(count + 1), __ATOMIC_RELEASE);
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
             if (!(movers >> i & 1))
                 continue;

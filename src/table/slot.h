@@ -78,6 +78,12 @@ static inline struct weir_pair weir_slot_load(const struct weir_slot *slot)
 #endif
 }
 
+static inline bool weir_slot_shows(const struct weir_slot *slot, struct weir_pair seen)
+{
+    const struct weir_pair now = weir_slot_load(slot);
+    return now.tag == seen.tag && now.word == seen.word;
+}
+
 /* The tag alone, to look before loading. */
 static inline uint64_t weir_slot_tag(const struct weir_slot *slot)
 {
@@ -126,11 +132,10 @@ static inline struct weir_pair weir_pair_with(struct weir_pair pair, uint32_t li
     return next;
 }
 
-/* The same entry, another state. */
+/* The same entry, another state: of `fresh_at` what a word has room for. */
 static inline struct weir_pair weir_pair_at(struct weir_pair pair, uint64_t fresh_at)
 {
-    weir_debug_assert(fresh_at <= WEIR_TICKS_MASK); /* or it would write over the limit's number */
-    return (struct weir_pair){ pair.tag, (pair.word & ~WEIR_TICKS_MASK) | fresh_at };
+    return (struct weir_pair){ pair.tag, pair.word ^ ((pair.word ^ fresh_at) & WEIR_TICKS_MASK) };
 }
 
 /* Whether an entry is of `limit` and not locked. */

@@ -32,6 +32,8 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
         .shard_bits = bits,
         .lines_max = lines_max,
         .count = UINT64_C(4) << bits,
+        .mask = weir_table_mask_of(UINT64_C(4) << bits),
+        .unused_bits = WEIR_TABLE_SHARD_BITS - bits,
         .base_ns = now_ns,
         .skew_max_ns = skew_max_ns,
         .mapped = lines_max * sizeof(struct weir_line),
@@ -68,14 +70,6 @@ void weir_table_deinit(struct weir_table *table)
     free(table->shard_locks);
     free(table->passed);
     *table = (struct weir_table){ 0 };
-}
-
-struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,
-                                              uint32_t limit_low, struct weir_pair *ret_seen)
-{
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    return weir_line_find_free(&table->lines[weir_table_home(table, hash, true, count)], tag | WEIR_TAG_SECOND,
-                               limit_low, ret_seen);
 }
 
 /* Takes the lock bit of an entry that shows `seen`. */

@@ -32,9 +32,10 @@
 #include "weir/error.h"
 
 #define WEIR_TABLE_SHARD_BITS 12
-#define WEIR_TABLE_PASSED 4096                  /* a power of two */
-#define WEIR_TABLE_BACK_NS (UINT64_C(1) << 46)  /* 19 hours */
-#define WEIR_TABLE_AHEAD_NS (UINT64_C(1) << 47) /* 39 hours */
+#define WEIR_TABLE_PASSED 4096 /* a power of two */
+#define WEIR_TABLE_REACH_SHIFT 46
+#define WEIR_TABLE_BACK_NS (UINT64_C(1) << WEIR_TABLE_REACH_SHIFT)  /* 19 hours */
+#define WEIR_TABLE_AHEAD_NS (UINT64_C(2) << WEIR_TABLE_REACH_SHIFT) /* 39 hours */
 
 /* Where an entry shows how many units its key has used, as of its last charge. */
 enum weir_units {
@@ -61,10 +62,12 @@ typedef void weir_table_forgotten(void *context, uint32_t limit, uint64_t a, uin
 struct weir_table {
     struct weir_line *lines;
     _Alignas(64) uint64_t count; /* atomic: lines in use, 4 * 2^shard_bits to lines_max */
-    uint64_t base_ns;            /* atomic */
+    uint64_t mask;    /* atomic: of the bits that number them; grows just after `count` (weir_table_glimpse) */
+    uint64_t base_ns; /* atomic */
     uint64_t skew_max_ns;
     uint64_t lines_max;
     uint32_t shard_bits;
+    uint32_t unused_bits;    /* of the hash, below those of a line's number */
     struct weir_kind *kinds; /* by limit number; atomic */
     uint64_t *unit_shares;   /* by limit number; atomic: of 2^64, the share of its capacity that one unit is */
     uint8_t *shard_locks;
@@ -138,11 +141,17 @@ static inline uint64_t weir_table_second(uint64_t hash)
     return (mixed >> 8 & ~WEIR_TAG_LIMIT_MASK) | ((hash ^ mixed >> 52) & WEIR_TAG_LIMIT_MASK);
 }
 
+/* Of the bits that number `count` lines. */
+static inline uint64_t weir_table_mask_of(uint64_t count)
+{
+    return (UINT64_C(2) << (63 - __builtin_clzll(count))) - 1;
+}
+
 /* Line number of the first or second home of `hash`, with `count` lines. */
 static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t hash, bool second, uint64_t count)
 {
-    uint64_t bits = (second ? weir_table_second(hash) : hash) >> (WEIR_TABLE_SHARD_BITS - table->shard_bits);
-    uint64_t mask = (UINT64_C(2) << (63 - __builtin_clzll(count))) - 1;
+    uint64_t bits = (second ? weir_table_second(hash) : hash) >> table->unused_bits;
+    uint64_t mask = weir_table_mask_of(count);
     uint64_t at = bits & mask;
     weir_debug_assert(count >= UINT64_C(4) << table->shard_bits && count <= table->lines_max);
     weir_debug_assert(mask >= count - 1 && (mask >> 1) < count);
@@ -151,10 +160,18 @@ static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t 
     return at < count ? at : at & mask >> 1;
 }
 
-static inline void weir_table_prefetch(const struct weir_table *table, uint64_t hash)
+/* The first or second home of `hash` now, by less arithmetic. The mask is read first, so it is that of the count or
+ * of one before: either names a line that is there. In the moment in which the table begins to double that may be
+ * another than the home; the key is then not found, and whoever holds it looks better. */
+static inline __attribute__((always_inline)) struct weir_line *weir_table_glimpse(const struct weir_table *table,
+                                                                                  uint64_t hash, bool second)
 {
+    uint64_t mask = __atomic_load_n(&table->mask, __ATOMIC_ACQUIRE);
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    __builtin_prefetch(&table->lines[weir_table_home(table, hash, false, count)], 1, 3);
+    uint64_t at = (second ? weir_table_second(hash) : hash) >> table->unused_bits & mask;
+    uint64_t number = at < count ? at : at & mask >> 1;
+    weir_debug_assert(number < count);
+    return &table->lines[number];
 }
 
 /* The slot of `key`, a tag without its limit, in one line. */
@@ -172,19 +189,21 @@ static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t 
     return NULL;
 }
 
-/* The slot of a key if it shows its tag and the low bits of its limit, and nobody holds it. Compared whole, so that one
- * look at a tag is enough; and confirmed with both halves as of one instant. */
-static inline __attribute__((always_inline)) struct weir_slot *weir_line_find_free(struct weir_line *line, uint64_t tag,
-                                                                                   uint32_t limit_low,
-                                                                                   struct weir_pair *ret_seen)
+/* The slot of a tag, which says the high bits of its limit, and what it shows: each half as of an instant of its own.
+ * A swap of it proves both; who does not swap loads it once more. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_line_glimpse(struct weir_line *line, uint64_t tag,
+                                                                                 struct weir_pair *ret_seen)
 {
-    weir_debug_assert(tag != 0 && !(tag & WEIR_TAG_CONTINUATION) && limit_low <= 15);
+    weir_debug_assert(tag != 0 && !(tag & WEIR_TAG_CONTINUATION));
+#pragma GCC unroll 4
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
-        if (weir_slot_tag(&line->slot[i]) != tag)
+        struct weir_slot *slot = &line->slot[i];
+        if (weir_slot_tag(slot) != tag)
             continue;
-        *ret_seen = weir_slot_load(&line->slot[i]);
-        if (ret_seen->tag == tag && ret_seen->word >> WEIR_TICKS_BITS == limit_low)
-            return &line->slot[i];
+        *ret_seen = (struct weir_pair){ tag, __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE) };
+        if (!slot)
+            __builtin_unreachable(); /* callers need not ask */
+        return slot;
     }
     return NULL;
 }
@@ -206,72 +225,68 @@ static inline struct weir_slot *weir_table_find(const struct weir_table *table, 
     return slot ? slot : weir_table_find_in(table, hash, true, ret_seen);
 }
 
-/* In its second home: out of line, as its arithmetic is worth doing only when the first one failed. */
-struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,
-                                              uint32_t limit_low, struct weir_pair *ret_seen);
-
-/* In either home. */
-static inline __attribute__((always_inline)) struct weir_slot *weir_table_find_free(const struct weir_table *table,
-                                                                                    uint64_t hash, uint32_t limit,
-                                                                                    struct weir_pair *ret_seen)
+/* The slot of a key of `limit`, in either home, as weir_line_glimpse has it. NULL: it is nowhere, under another
+ * limit, or on the move. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_table_find_of(const struct weir_table *table,
+                                                                                  uint64_t hash, uint32_t limit,
+                                                                                  struct weir_pair *ret_seen)
 {
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    uint64_t tag = (hash & WEIR_TAG_KEY_MASK) | limit >> 4;
-    uint32_t low = limit & 15;
-    struct weir_slot *slot = weir_line_find_free(&table->lines[weir_table_home(table, hash, false, count)], tag, low,
-                                                 ret_seen);
-    if (slot)
-        return slot;
-    struct weir_pair seen = { 0, 0 }; /* its own: what others write to, the caller's would no longer be in registers */
-    slot = weir_table_find_free_second(table, hash, tag, low, &seen);
-    *ret_seen = seen;
+    const uint64_t tag = (hash & WEIR_TAG_KEY_MASK) | limit >> 4;
+    struct weir_slot *slot = weir_line_glimpse(weir_table_glimpse(table, hash, false), tag, ret_seen);
+    if (!slot)
+        slot = weir_line_glimpse(weir_table_glimpse(table, hash, true), tag | WEIR_TAG_SECOND, ret_seen);
     return slot;
 }
 
 /* ---- finding many ----
  *
- * weir_table_prefetch for each, then weir_table_look for each, then weir_table_see for each. Without a branch on what
- * the lines hold: which slot of which line it is cannot be guessed, and a wrong guess costs more than every look. */
+ * weir_table_send for each, then weir_table_look for each, then weir_table_see for each. Which slot of a line it is
+ * cannot be guessed, and a wrong guess costs more than every comparison: so there is no branch on it. That it is the
+ * first line mostly can. */
 
-static inline unsigned weir_line_match(const struct weir_line *line, uint64_t key)
-{
-    unsigned match = 0;
-    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++)
-        match |= (unsigned)((weir_slot_tag(&line->slot[i]) ^ key) >> WEIR_TAG_LIMIT_BITS == 0) << i;
-    return match;
-}
-
-/* Where a key is, as far as its first line tells. */
+/* Where a key is, as far as is known. */
 struct weir_look {
-    struct weir_line *line;
-    uint64_t key; /* its tag there, without the limit */
+    struct weir_slot *slot; /* its own, or the first of its line */
+    uint64_t tag;           /* which it shows */
 };
 
-/* The first line if that has the key, else the second, which is sent for. */
-static inline struct weir_look weir_table_look(const struct weir_table *table, uint64_t hash)
+/* Sends for the first line of a key of `limit`. */
+static inline __attribute__((always_inline)) struct weir_look weir_table_send(const struct weir_table *table,
+                                                                              uint64_t hash, uint32_t limit)
 {
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE), key = hash & WEIR_TAG_KEY_MASK;
-    uint64_t first = weir_table_home(table, hash, false, count), second = weir_table_home(table, hash, true, count);
-    bool here = weir_line_match(&table->lines[first], key) != 0;
-    struct weir_look look = { &table->lines[here ? first : second], key | (here ? 0 : WEIR_TAG_SECOND) };
-    __builtin_prefetch(look.line, 1, 3);
-    return look;
+    struct weir_line *line = weir_table_glimpse(table, hash, false);
+    __builtin_prefetch(line, 1, 3);
+    return (struct weir_look){ line->slot, (hash & WEIR_TAG_KEY_MASK) | limit >> 4 };
 }
 
-/* weir_table_find, by what weir_table_look found a moment ago. */
-static inline struct weir_slot *weir_table_see(const struct weir_table *table, uint64_t hash, struct weir_look look,
-                                               struct weir_pair *ret_seen)
+/* Its slot if the first line has it; else the second line, which is sent for. */
+static inline __attribute__((always_inline)) void weir_table_look(const struct weir_table *table, uint64_t hash,
+                                                                  struct weir_look *look)
 {
-    weir_debug_assert((look.key & WEIR_TAG_KEY_MASK) == (hash & WEIR_TAG_KEY_MASK));
-    weir_debug_assert(look.line >= table->lines && look.line < table->lines + table->lines_max);
-    unsigned match = weir_line_match(look.line, look.key);
-    if (match != 0) {
-        struct weir_slot *slot = &look.line->slot[__builtin_ctz(match)];
-        *ret_seen = weir_slot_load(slot);
-        if ((ret_seen->tag ^ look.key) >> WEIR_TAG_LIMIT_BITS == 0 && ret_seen->tag != 0)
-            return slot;
+    struct weir_slot *first = look->slot;
+    const uint64_t tag = look->tag;
+    const unsigned at = (unsigned)(weir_slot_tag(&first[1]) == tag) + 2 * (unsigned)(weir_slot_tag(&first[2]) == tag) +
+                        3 * (unsigned)(weir_slot_tag(&first[3]) == tag);
+    look->slot = &first[at % WEIR_LINE_SLOTS]; /* no line has one tag twice for long */
+    if (__builtin_expect(weir_slot_tag(look->slot) == tag, true))
+        return;
+    look->slot = weir_table_glimpse(table, hash, true)->slot;
+    look->tag = tag | WEIR_TAG_SECOND;
+    __builtin_prefetch(look->slot, 1, 3);
+}
+
+/* As weir_table_find_of, by what is known. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_table_see(struct weir_look look,
+                                                                              struct weir_pair *ret_seen)
+{
+    *ret_seen = (struct weir_pair){ look.tag, __atomic_load_n(&look.slot->word, __ATOMIC_ACQUIRE) };
+    if (__builtin_expect(weir_slot_tag(look.slot) == look.tag, true)) {
+        if (!look.slot)
+            __builtin_unreachable();
+        return look.slot;
     }
-    return weir_table_find(table, hash, ret_seen);
+    struct weir_line *line = (struct weir_line *)((uintptr_t)look.slot & ~(uintptr_t)(sizeof(struct weir_line) - 1));
+    return weir_line_glimpse(line, look.tag, ret_seen);
 }
 
 /* ---- holding ---- */
@@ -348,8 +363,9 @@ void weir_table_read_end(struct weir_table *table, uint64_t *cursor);
 /* Whether slots compare with now_ns. */
 static inline bool weir_table_in_reach(const struct weir_table *table, uint64_t now_ns)
 {
-    uint64_t base = __atomic_load_n(&table->base_ns, __ATOMIC_RELAXED);
-    return now_ns - base + WEIR_TABLE_BACK_NS <= WEIR_TABLE_AHEAD_NS + WEIR_TABLE_BACK_NS;
+    const uint64_t base = __atomic_load_n(&table->base_ns, __ATOMIC_RELAXED);
+    const int64_t steps = (int64_t)(now_ns - base) >> WEIR_TABLE_REACH_SHIFT;
+    return (uint64_t)(steps + 1) <= 2;
 }
 
 /* Brings every slot within reach of now_ns, however far that is: what is dead is forgotten, what lies too far ahead is

@@ -94,7 +94,7 @@ static void fill_numbers(const struct weir_limit *limit, const struct weir_state
 {
     if (weir_limit_is_bucket(limit)) {
         uint64_t ahead = weir_ticks_until(state->fresh_at, weir_ticks_at(event->now_ns, limit->shift));
-        weir_bucket_numbers(limit, ahead, weir_bucket_remaining(limit, ahead), event->now_ns, v);
+        weir_bucket_numbers(limit, ahead, event->now_ns, v);
         return;
     }
     uint64_t used = used_now(limit, state, event);

@@ -32,7 +32,7 @@ static inline uint64_t weir_ticks_add(uint64_t at, uint64_t ticks)
     return (at + ticks) & WEIR_TICKS_MASK;
 }
 
-/* How far `at` lies ahead of `now`; negative if it has passed. */
+/* How far `at` lies ahead of `now`; negative if it has passed. Bits above those of ticks do not count. */
 static inline int64_t weir_ticks_ahead(uint64_t at, uint64_t now)
 {
     return (int64_t)((at - now) << (64 - WEIR_TICKS_BITS)) >> (64 - WEIR_TICKS_BITS);
@@ -54,12 +54,18 @@ static inline uint64_t weir_ticks_of(uint64_t ns, int32_t shift, uint64_t max)
     return ns > max >> shift ? max : ns << shift;
 }
 
+/* Ticks of at most 1 ns in ns, rounded up: rounded down below 0 is rounded up above it. */
+static inline __attribute__((always_inline)) uint64_t weir_ticks_fine_ns(uint64_t ticks, int32_t shift)
+{
+    return UINT64_C(0) - (uint64_t)((int64_t)(UINT64_C(0) - ticks) >> shift);
+}
+
 /* The smallest wait after which the clock, now at now_ns, shows `ticks` more. */
 static inline __attribute__((always_inline)) uint64_t weir_ticks_wait_ns(uint64_t ticks, uint64_t now_ns, int32_t shift)
 {
     weir_debug_assert(ticks <= WEIR_TICKS_MASK);
     if (shift >= 0)
-        return (ticks + (UINT64_C(1) << shift) - 1) >> shift; /* ticks < 2^59: the sum fits */
+        return weir_ticks_fine_ns(ticks, shift);
     if (ticks == 0)
         return 0;
     return weir_mul_sat(ticks, UINT64_C(1) << -shift) - (now_ns & ((UINT64_C(1) << -shift) - 1));

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -65,12 +66,35 @@ static void cuts_do_not_matter(void **state)
         }
 }
 
+/* Of every size, and from any place in memory. */
+static void of_a_sized_value_it_is_the_same(void **state)
+{
+    (void)state;
+    const struct weir_sip_key key = { UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908) };
+    uint8_t bytes[96], whole[12 + 96];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 37 + 200);
+    for (uint32_t from = 0; from < 8; from++) {
+        for (uint32_t size = 0; from + size <= sizeof bytes; size++) {
+            const uint64_t first = UINT64_C(0xfedcba9876543210) + size;
+            for (size_t i = 0; i < 8; i++)
+                whole[i] = (uint8_t)(first >> 8 * i);
+            for (size_t i = 0; i < 4; i++)
+                whole[8 + i] = (uint8_t)(size >> 8 * i);
+            memcpy(whole + 12, bytes + from, size);
+            assert_int_equal(weir_siphash_sized(&key, first, bytes + from, size), weir_siphash(&key, whole, 12 + size));
+        }
+    }
+    assert_int_equal(weir_siphash_sized(&key, 0, NULL, 0), weir_siphash(&key, (uint8_t[12]){ 0 }, 12));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_cpython),
         cmocka_unit_test(keyed_and_empty),
         cmocka_unit_test(cuts_do_not_matter),
+        cmocka_unit_test(of_a_sized_value_it_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
