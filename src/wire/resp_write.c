@@ -11,30 +11,51 @@ static uint8_t *put_crlf(uint8_t *at)
     return at + 2;
 }
 
-/* Two digits at a time, from the back; most numbers have one to three. */
+/* How many digits: 1233 / 4096 is the logarithm of 2, which tells it for all but one power of ten in each step. */
+static unsigned count_digits(uint64_t value)
+{
+    static const uint64_t powers[20] = { 0,
+                                         10,
+                                         100,
+                                         1000,
+                                         10000,
+                                         100000,
+                                         1000000,
+                                         10000000,
+                                         100000000,
+                                         1000000000,
+                                         10000000000,
+                                         100000000000,
+                                         1000000000000,
+                                         10000000000000,
+                                         100000000000000,
+                                         1000000000000000,
+                                         10000000000000000,
+                                         100000000000000000,
+                                         1000000000000000000,
+                                         UINT64_C(10000000000000000000) };
+    const unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1), least = bits * 1233 >> 12;
+    return least + (value >= powers[least]);
+}
+
+/* Two digits at a time, from the back. */
 static uint8_t *put_digits(uint8_t *at, uint64_t value)
 {
     static const char pairs[] =
         "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434"
         "44546474849505152535455565758596061626364656667686970717273747576777879808182838485868788"
         "8990919293949596979899";
-    uint8_t digits[20];
-    size_t first = sizeof(digits);
-    while (value >= 100) {
+    uint8_t *const end = at + count_digits(value);
+    uint8_t *first = end;
+    for (; value >= 100; value /= 100) {
         first -= 2;
-        memcpy(digits + first, pairs + 2 * (value % 100), 2);
-        value /= 100;
+        memcpy(first, pairs + 2 * (value % 100), 2);
     }
-    if (value >= 10) {
-        first -= 2;
-        memcpy(digits + first, pairs + 2 * value, 2);
-    } else {
-        digits[--first] = (uint8_t)('0' + value);
-    }
-    do
-        *at++ = digits[first++];
-    while (first < sizeof(digits));
-    return at;
+    if (value >= 10)
+        memcpy(first - 2, pairs + 2 * value, 2);
+    else
+        first[-1] = (uint8_t)('0' + value);
+    return end;
 }
 
 uint8_t *weir_resp_put_number(uint8_t *at, char type, uint64_t value, bool negative)
