@@ -228,6 +228,33 @@ static void revisions(struct server *server)
     of_former_versions(server);
 }
 
+/* Of several buckets none is charged where one refuses, wherever it stands; and each is where all admit. */
+static void buckets_of_which_one_refuses(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op ops[3];
+    struct weir_script_call call;
+    for (size_t i = 0; i < 3; i++) {
+        ops[i] = op_of(limit, (const char *[]){ "first", "second", "third" }[i], 4);
+        ops[i].key.tag = ops[0].key.tag;
+    }
+    for (size_t refuses = 0; refuses < 3; refuses++) {
+        bool good = true;
+        ops[refuses].units = 11;
+        good = good && ask(server, WEIR_REMOTE_DECIDE, ops, 3, NULL, &call) == 0;
+        for (size_t i = 0; i < 3; i++) {
+            good = good && ops[i].verdict.admitted == (i != refuses) && ops[i].verdict.remaining == 10 &&
+                   command(server, "EXISTS", &ops[i], NULL, 0) == 0;
+        }
+        check(good, "of three buckets one refuses, and none is charged");
+        ops[refuses].units = 4;
+    }
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 3, NULL, &call) == 0 && ops[0].verdict.remaining == 6 &&
+              ops[1].verdict.remaining == 6 && ops[2].verdict.remaining == 6,
+          "all three admit, and each is charged");
+    weir_remote_limit_drop(limit);
+}
+
 static void request_ids(struct server *server)
 {
     const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
@@ -377,6 +404,7 @@ int main(int argc, char **argv)
     foreign_values(&server);
     damaged_values(&server);
     revisions(&server);
+    buckets_of_which_one_refuses(&server);
     request_ids(&server);
     refused_then_again(&server);
     debt_that_is_paid(&server);
