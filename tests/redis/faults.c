@@ -390,6 +390,8 @@ static void big_numbers(struct server *server)
     check(ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == 0 && op.units == big, "2^53 + 1 back");
     op.units = 0;
     check(decide(server, &op) == 0 && op.verdict.remaining == big, "leave 1 used");
+    op.units = UINT64_C(1) << 32;
+    check(decide(server, &op) == 0 && op.verdict.remaining == big - op.units, "2^32 are charged");
     weir_remote_limit_drop(limit);
 }
 

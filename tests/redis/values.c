@@ -124,6 +124,37 @@ static void log_gives_back(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+/* Sums of units grow for as long as a log lives: beyond 2^32, too. */
+static void log_of_many_units(struct server *server)
+{
+    enum { PREVIOUS_HIGH = 75, RUNS = 5, UNITS_HIGH = HEADER + 11 };
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = WEIR_SLIDING_LOG, .count = LOG_COUNT, .period_ns = LOG_PERIOD_NS });
+    struct weir_remote_op op = op_of(limit, "many units", 1);
+    struct charged charged = { .count = 0 };
+    char key[WEIR_SCRIPT_KEY_MAX];
+    size_t size = weir_script_key("faults", &op, key);
+    bool good = true;
+    for (int i = 0; i < RUNS; i++, clock_ns += STEP)
+        good = log_charge(server, &op, &charged, 3, HEADER + RUN * (i + 1)) && good;
+    redisReply *value = redisCommand(server->context, "GET %b", key, size);
+    value->str[PREVIOUS_HIGH] = 1; /* as if 2^32 had been charged before, */
+    for (int i = 0; i < RUNS; i++)
+        value->str[UNITS_HIGH + RUN * i] = 1; /* and are in each sum */
+    command(server, "SET", &op, value->str, (size_t)value->len);
+    freeReplyObject(value);
+    command(server, "PEXPIRE", &op, "60000", 5);
+    good = log_charge(server, &op, &charged, 2, HEADER + RUN * (RUNS + 1)) && good;
+    clock_ns = NOW_NS + LOG_PERIOD_NS + STEP; /* two runs have expired */
+    good = log_charge(server, &op, &charged, 2, HEADER + RUN * (RUNS + 2)) && good;
+    op.units = 0;
+    for (uint64_t i = 0; i < 105; i++, clock_ns += STEP)
+        good = decide(server, &op) == 0 && op.verdict.remaining == log_left(&charged) && good;
+    check(good, "a log's units are counted beyond 2^32");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
 /* A log of a clock that jumped and came back is one run, which is all there may be. */
 static void log_of_a_jumped_clock(struct server *server)
 {
@@ -265,6 +296,58 @@ static void request_of_a_changed_limit(struct server *server)
     weir_remote_limit_drop(after);
 }
 
+/* Nor is it otherwise where a node holds units of the key, so that core decides. */
+static void request_beside_a_hold(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){
+        .count_mode = WEIR_COUNT_ATTEMPTS, .count = 10, .period_ns = 600 * WEIR_NS_PER_SECOND });
+    struct weir_remote_op op = op_of(limit, "held, and requested", 4);
+    struct weir_script_call call;
+    const uint64_t id[2] = { 35, 36 }, other[2] = { 37, 38 };
+    op.ask = (struct weir_share_ask){ .stint = 7, .seq = 1, .want = 2, .ttl_ns = 60 * SECOND };
+    bool good = ask(server, WEIR_REMOTE_ASK, &op, 1, NULL, &call) == 0 && op.answer.granted == 2;
+    for (int i = 0; i < 2; i++)
+        good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && op.verdict.admitted &&
+               call.again == (i > 0) && op.verdict.remaining == 4;
+    check(good, "a request beside what a node holds is charged once");
+    op.units = 5;
+    good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, other, &call) == 0 && !op.verdict.admitted &&
+           op.verdict.remaining == 0;
+    good = good && ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == 0 && op.units == 5;
+    good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, other, &call) == 0 && op.verdict.admitted && !call.again;
+    check(good && op.verdict.remaining == 0, "and one that was refused there is decided anew");
+    weir_remote_limit_drop(limit);
+}
+
+/* The first part of the script decides alone what is plain: how long a call takes depends on it. */
+static void plain_alone(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .count = 10, .period_ns = 600 * SECOND });
+    struct weir_remote_op op = op_of(limit, "plain alone", 1);
+    struct weir_remote_request request = { .ops = &op, .count = 1 };
+    struct weir_script_call call;
+    const char *second = strstr(weir_script_text + 1, "-- SPDX");
+    bool good = second != NULL;
+    redisReply *reply = redisCommand(server->context, "SCRIPT LOAD %b", weir_script_text,
+                                     good ? (size_t)(second - weir_script_text) : 0);
+    good = good && reply->type == REDIS_REPLY_STRING;
+    weir_script_call_init(&call, &request, "faults", NOW_NS);
+    weir_script_call_add(&call, 0);
+    for (uint64_t i = 0; i < 11 && good; i++) {
+        weir_script_call_encode(&call, reply->str);
+        redisReply *answer = redisCommandArgv(server->context, call.argc, call.argv, call.sizes);
+        good = answer->type == REDIS_REPLY_STRING && answer->str[0] == 'D' &&
+               weir_script_call_decode(&call, answer->str, (size_t)answer->len) == 0 &&
+               op.verdict.admitted == (i < 10) && op.verdict.remaining == (i < 10 ? 9 - i : 0);
+        freeReplyObject(answer);
+    }
+    weir_script_call_deinit(&call);
+    freeReplyObject(reply);
+    check(good, "the script's first part decides alone what is plain");
+    weir_remote_limit_drop(limit);
+}
+
 /* Production's text knows a request again too. */
 static void request_in_production(struct server *server)
 {
@@ -303,13 +386,16 @@ int main(int argc, char **argv)
     log_is_packed(&server, false);
     log_is_packed(&server, true);
     log_gives_back(&server);
+    log_of_many_units(&server);
     log_of_a_jumped_clock(&server);
     for (int i = WEIR_TOKEN_BUCKET; i <= WEIR_SLIDING_COUNTER; i++)
         drained(&server, (enum weir_algorithm)i);
     day_of_a_clock_that_steps_back(&server);
     foreign_request(&server);
     request_of_a_changed_limit(&server);
+    request_beside_a_hold(&server);
     request_in_production(&server);
+    plain_alone(&server);
     server_close(&server);
     return failures > 0;
 }
