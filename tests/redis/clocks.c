@@ -66,13 +66,18 @@ static void window_of_years(struct server *server)
     check(limit->limit.shift < 0 && decide(server, &op) == 0 && op.verdict.remaining == 6,
           "4 of 10 in a window of years");
     uint64_t reset_ns = op.verdict.reset_after_ns;
-    const uint64_t end_ns = weir_calendar_at(&limit->rule, 0, clock_ns).end_wall_ns;
+    const struct weir_calendar_window window = weir_calendar_at(&limit->rule, 0, clock_ns);
+    const uint64_t end_ns = window.end_wall_ns;
     check(reset_ns >= end_ns - clock_ns && reset_ns - (end_ns - clock_ns) < 64, "which ends by the calendar");
     op.units = 1;
-    clock_ns = NOW_NS + WEIR_NS_PER_SECOND + 4321; /* of no whole tick */
-    check(decide(server, &op) == 0 && op.verdict.reset_after_ns >= end_ns - clock_ns &&
+    clock_ns = NOW_NS + 4321; /* of no whole tick */
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5, "one more");
+    op.units = 0;
+    clock_ns = window.start_wall_ns - WEIR_NS_PER_SECOND;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5 && op.verdict.reset_after_ns >= end_ns - clock_ns &&
               op.verdict.reset_after_ns - (end_ns - clock_ns) < 64,
-          "at whatever time it is charged");
+          "and the end is kept, for a clock that steps back");
+    op.units = 1;
     clock_ns = NOW_NS + reset_ns - WEIR_NS_PER_SECOND;
     check(decide(server, &op) == 0 && op.verdict.remaining == 4 && op.verdict.reset_after_ns >= WEIR_NS_PER_SECOND,
           "and counts on in its last second");
