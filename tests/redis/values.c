@@ -219,6 +219,43 @@ static void drained(struct server *server, enum weir_algorithm algorithm)
     weir_remote_limit_drop(limit);
 }
 
+/* A look, and what is refused, write nothing. */
+static void nothing_is_written(struct server *server, enum weir_algorithm algorithm)
+{
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = algorithm, .count = 10, .period_ns = 60 * SECOND });
+    struct weir_remote_op op = op_of(limit, "looked at", 11);
+    struct weir_script_call call;
+    char key[WEIR_SCRIPT_KEY_MAX], what[80];
+    size_t size = weir_script_key("faults", &op, key);
+    const uint64_t id[2] = { 51, (uint64_t)algorithm }; /* so that it is not the plain part's */
+    command(server, "DEL", &op, NULL, 0);
+    bool good = ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && !op.verdict.admitted;
+    op.units = 1;
+    good = good && ask(server, WEIR_REMOTE_PEEK, &op, 1, id, &call) == 0 && op.verdict.admitted;
+    good = good && command(server, "EXISTS", &op, NULL, 0) == 0;
+    good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && op.verdict.admitted;
+    redisReply *before = redisCommand(server->context, "GET %b", key, size);
+    good = good && before->type == REDIS_REPLY_STRING && command(server, "PEXPIRE", &op, "5000", 4) == 1;
+    clock_ns += SECOND;
+    const uint64_t other[2] = { 52, (uint64_t)algorithm };
+    op.units = 10;
+    good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, other, &call) == 0 && !op.verdict.admitted;
+    op.units = 1;
+    good = good && ask(server, WEIR_REMOTE_PEEK, &op, 1, other, &call) == 0 && op.verdict.admitted;
+    op.units = 0;
+    good = good && ask(server, WEIR_REMOTE_DECIDE, &op, 1, other, &call) == 0 && op.verdict.admitted;
+    redisReply *after = redisCommand(server->context, "GET %b", key, size);
+    good = good && after->type == REDIS_REPLY_STRING && after->len == before->len &&
+           memcmp(after->str, before->str, (size_t)before->len) == 0 && command(server, "PTTL", &op, NULL, 0) <= 5000;
+    freeReplyObject(before);
+    freeReplyObject(after);
+    snprintf(what, sizeof what, "who looks, is refused or asks for nothing writes nothing, algorithm %d", algorithm);
+    check(good, what);
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
 /* A clock that steps back over midnight finds the new day's count, and does not end it. */
 static void day_of_a_clock_that_steps_back(struct server *server)
 {
@@ -391,6 +428,8 @@ int main(int argc, char **argv)
     log_of_a_jumped_clock(&server);
     for (int i = WEIR_TOKEN_BUCKET; i <= WEIR_SLIDING_COUNTER; i++)
         drained(&server, (enum weir_algorithm)i);
+    for (int i = WEIR_TOKEN_BUCKET; i <= WEIR_SLIDING_COUNTER; i++)
+        nothing_is_written(&server, (enum weir_algorithm)i);
     day_of_a_clock_that_steps_back(&server);
     foreign_request(&server);
     request_of_a_changed_limit(&server);
