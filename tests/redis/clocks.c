@@ -75,7 +75,7 @@ static void window_of_years(struct server *server)
     op.units = 0;
     clock_ns = window.start_wall_ns - WEIR_NS_PER_SECOND;
     check(decide(server, &op) == 0 && op.verdict.remaining == 5 && op.verdict.reset_after_ns >= end_ns - clock_ns &&
-              op.verdict.reset_after_ns - (end_ns - clock_ns) < 64,
+              op.verdict.reset_after_ns - (end_ns - clock_ns) < UINT64_C(1) << -limit->limit.shift,
           "and the end is kept, for a clock that steps back");
     op.units = 1;
     clock_ns = NOW_NS + reset_ns - WEIR_NS_PER_SECOND;
@@ -83,6 +83,38 @@ static void window_of_years(struct server *server)
           "and counts on in its last second");
     clock_ns += 2 * WEIR_NS_PER_SECOND;
     check(decide(server, &op) == 0 && op.verdict.remaining == 9, "and no longer");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* With `spread` it may end between two ticks: it counts on until then. */
+static void window_of_years_between_ticks(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .algorithm = WEIR_FIXED_WINDOW,
+                                                                               .calendar = WEIR_CALENDAR_YEAR,
+                                                                               .calendar_count = 9,
+                                                                               .count = 10,
+                                                                               .period_ns = YEARS_NS,
+                                                                               .spread_ns = YEARS_NS / 2 });
+    struct weir_remote_op op = op_of(limit, "between ticks", 1);
+    const uint64_t tick_ns = UINT64_C(1) << -limit->limit.shift;
+    bool good = limit->limit.shift < 0;
+    for (uint64_t i = 0; i < tick_ns * tick_ns && good; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "between ticks %d", (int)i);
+        op = op_of(limit, name, 4);
+        op.key.phase += i / tick_ns * (UINT64_MAX / (YEARS_NS / 2)); /* a nanosecond each */
+        uint64_t phase_ns = (uint64_t)((__extension__(unsigned __int128) op.key.phase * (YEARS_NS / 2)) >> 64);
+        clock_ns = NOW_NS + i % tick_ns;
+        const uint64_t end_ns = weir_calendar_at(&limit->rule, phase_ns, clock_ns).end_wall_ns;
+        good = decide(server, &op) == 0 && op.verdict.remaining == 6;
+        op.units = 0;
+        clock_ns = end_ns - 1;
+        good = good && decide(server, &op) == 0 && op.verdict.remaining == 6;
+        clock_ns = end_ns;
+        good = good && decide(server, &op) == 0 && op.verdict.remaining == 10;
+    }
+    check(good, "a window that ends between ticks counts until its last nanosecond");
     clock_ns = NOW_NS;
     weir_remote_limit_drop(limit);
 }
@@ -239,6 +271,7 @@ int main(int argc, char **argv)
     ticks_that_wrapped(&server, WEIR_COUNT_ADMITTED);
     ticks_that_wrapped(&server, WEIR_COUNT_ATTEMPTS);
     window_of_years(&server);
+    window_of_years_between_ticks(&server);
     debt_of_a_clock_that_steps_back(&server);
     debt_reloaded_as_the_clock_steps_back(&server);
     test_time(&server, WEIR_TOKEN_BUCKET);

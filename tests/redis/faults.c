@@ -392,6 +392,9 @@ static void big_numbers(struct server *server)
     check(decide(server, &op) == 0 && op.verdict.remaining == big, "leave 1 used");
     op.units = UINT64_C(1) << 32;
     check(decide(server, &op) == 0 && op.verdict.remaining == big - op.units, "2^32 are charged");
+    struct weir_remote_op other = op_of(limit, "2^32", UINT64_C(1) << 32);
+    for (uint64_t left = big + 1, i = 0; i < 3; i++, other.units = 1)
+        check(decide(server, &other) == 0 && other.verdict.remaining == (left -= other.units), "to a fresh key, too");
     weir_remote_limit_drop(limit);
 }
 

@@ -270,7 +270,9 @@ static void day_of_a_clock_that_steps_back(struct server *server)
     check(decide(server, &op) == 0 && op.verdict.remaining == 6, "4 of 10 of a day");
     op.units = 1;
     clock_ns = midnight_ns - 3600 * SECOND;
-    check(decide(server, &op) == 0 && op.verdict.remaining == 5, "count for a clock that steps back before it");
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5 &&
+              op.verdict.reset_after_ns == midnight_ns + day_ns - clock_ns,
+          "count for a clock that steps back before it");
     clock_ns = midnight_ns + 7200 * SECOND;
     check(decide(server, &op) == 0 && op.verdict.remaining == 4, "and so does what was charged there");
     clock_ns = midnight_ns + day_ns;
@@ -357,6 +359,41 @@ static void request_beside_a_hold(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+/* What is given back of a key that another limit has carried over since is left to it; and nobody asks again. */
+static void give_back_of_a_changed_limit(struct server *server)
+{
+    struct weir_limit_spec spec = { .count = 10, .period_ns = 600 * SECOND };
+    const struct weir_remote_limit *before = limit_of(spec);
+    spec.count = 20;
+    const struct weir_remote_limit *after = limit_of(spec);
+    struct weir_remote_op op = op_of(before, "changed, and given back", 4);
+    struct weir_remote_request request = { .ops = &op, .count = 1, .test_now_ns = NOW_NS };
+    struct weir_script_call call, back, *calls = &back;
+    const uint64_t id[2] = { 61, 62 };
+    int status;
+    bool good = ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && op.verdict.remaining == 6;
+    op.limit = after;
+    op.units = 0;
+    const struct weir_remote_op other = op;
+    good = good && decide(server, &op) == 0;
+    const uint64_t left = op.verdict.remaining;
+    op.limit = before;
+    op.units = 4;
+    weir_script_call_init(&back, &request, "faults", NOW_NS);
+    memcpy(back.id, id, sizeof id);
+    weir_script_call_add(&back, 0);
+    weir_script_call_roll_back(&back, server->sha1, false);
+    const uint64_t asked = server->calls;
+    server_run(server, &calls, 1, &status);
+    weir_script_call_deinit(&back);
+    good = good && status == 0 && server->calls == asked + 1;
+    op = other;
+    good = good && decide(server, &op) == 0 && op.verdict.remaining == left;
+    check(good, "what is given back to a changed limit is left to decay");
+    weir_remote_limit_drop(before);
+    weir_remote_limit_drop(after);
+}
+
 /* The first part of the script decides alone what is plain: how long a call takes depends on it. */
 static void plain_alone(struct server *server)
 {
@@ -434,6 +471,7 @@ int main(int argc, char **argv)
     foreign_request(&server);
     request_of_a_changed_limit(&server);
     request_beside_a_hold(&server);
+    give_back_of_a_changed_limit(&server);
     request_in_production(&server);
     plain_alone(&server);
     server_close(&server);
