@@ -109,9 +109,10 @@ static void window_of_years_between_ticks(struct server *server)
         clock_ns = NOW_NS + i % tick_ns;
         const uint64_t end_ns = weir_calendar_at(&limit->rule, phase_ns, clock_ns).end_wall_ns;
         good = decide(server, &op) == 0 && op.verdict.remaining == 6;
-        op.units = 0;
+        op.units = 7;
         clock_ns = end_ns - 1;
-        good = good && decide(server, &op) == 0 && op.verdict.remaining == 6;
+        good = good && decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 6;
+        op.units = 0;
         clock_ns = end_ns;
         good = good && decide(server, &op) == 0 && op.verdict.remaining == 10;
     }

@@ -398,6 +398,40 @@ static void big_numbers(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+/* What a counter's former window holds of them counts by its share. */
+static void big_counter(struct server *server)
+{
+    const uint64_t big = UINT64_C(1) << 33, period_ns = 100 * WEIR_NS_PER_SECOND;
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = WEIR_SLIDING_COUNTER, .count = 2 * big, .period_ns = period_ns });
+    struct weir_remote_op op = op_of(limit, "big counter", big);
+    clock_ns = NOW_NS / period_ns * period_ns;
+    check(decide(server, &op) == 0 && op.verdict.remaining == big, "2^33 in a window");
+    clock_ns += period_ns + period_ns / 2;
+    op.units = 1;
+    for (uint64_t i = 1; i <= 3; i++)
+        check(decide(server, &op) == 0 && op.verdict.remaining == 2 * big - big / 2 - i, "half of them in the next");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* What lies under the key of a limit that is off is no matter. */
+static void off_is_not_looked_at(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 }),
+                                   *off = limit_of((struct weir_limit_spec){
+                                       .mode = WEIR_MODE_OFF, .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op ops[2] = { op_of(limit, "on", 1), op_of(off, "off", 1) };
+    struct weir_script_call call;
+    ops[1].key.tag = ops[0].key.tag;
+    command(server, "RPUSH", &ops[1], "x", 1);
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 2, NULL, &call) == 0 && ops[0].verdict.remaining == 9,
+          "beside what is off");
+    check(command(server, "LLEN", &ops[1], NULL, 0) == 1, "whose key is left as it is");
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(off);
+}
+
 int main(int argc, char **argv)
 {
     struct server server;
@@ -415,6 +449,8 @@ int main(int argc, char **argv)
     debt_that_is_paid(&server);
     crossing_asks(&server);
     big_numbers(&server);
+    big_counter(&server);
+    off_is_not_looked_at(&server);
     server_close(&server);
     return failures > 0;
 }
