@@ -379,6 +379,8 @@ static void test_a_reload_can_set_windows_apart(void **state)
     net->with_limit = false;
     net->with_other = true;
     reload(net, 1);
+    for (unsigned k = 0; k < 4; k++) /* each of them, asked for or not */
+        assert_true(weir_gossip_host_find(net->hosts[1], key_of(k).id)->limit->kept);
     uint64_t resets[4];
     for (unsigned k = 0; k < 4; k++) {
         assert_int_equal(take_of(net, &net->other, 1, k, 1), 1);
