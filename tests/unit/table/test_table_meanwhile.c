@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What goes through the whole table, and what happens to the table meanwhile. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,6 +115,27 @@ static void who_leaves_the_line_that_is_being_read_is_shown(void **state)
         assert_true(was_shown(residents[i]));
 }
 
+/* Between lines that it has read, both, one may move as he will: he was shown. */
+static void who_moves_behind_a_reading_is_not_noted(void **state)
+{
+    (void)state;
+    uint64_t cursor = 0;
+    struct weir_held held;
+    uint64_t wait_ns;
+    shown_count = 0;
+    comes_meanwhile = false;
+    fill_the_lines();
+    while (cursor < table.count)
+        assert_true(weir_table_read(&table, &cursor, 1, show, NULL));
+    assert_int_equal(weir_table_hold(&table, newcomers[0], NARROW, WEIR_ABSENT_INSERT_FREE, NOW, &held, &wait_ns),
+                     WEIR_HOLD_OK);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_int_equal(table.passed_head, 0);
+    while (weir_table_read(&table, &cursor, 1, show, NULL)) {
+    }
+    assert_int_equal(shown_count, RESIDENTS);
+}
+
 /* Where so many moved past a reading that there is no room to note one more, he stays where he is. */
 static void nobody_is_noted_in_the_place_of_another(void **state)
 {
@@ -158,6 +180,31 @@ static void a_rebase_does_not_end_a_walk(void **state)
 
 /* ---- one entry ---- */
 
+static struct weir_held *drop_next;
+
+/* Another thread's turn: who held the entry drops it. */
+int sched_yield(void)
+{
+    struct weir_held *dropped = drop_next;
+    drop_next = NULL;
+    if (dropped)
+        weir_table_drop(&table, dropped);
+    return 0;
+}
+
+/* Who waits for an entry that is dropped meanwhile, and comes for no new one, gets none. */
+static void who_waits_for_an_entry_that_goes_gets_none(void **state)
+{
+    (void)state;
+    struct weir_held held, second;
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, 7, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    drop_next = &held;
+    assert_int_equal(weir_table_hold(&table, 7, 0, WEIR_ABSENT_LEAVE, NOW, &second, &wait_ns), WEIR_HOLD_ABSENT);
+    assert_null(drop_next);
+    assert_int_equal(table.entries, 0);
+}
+
 /* An entry that becomes narrow and wide again under one hold has nothing of what it had. */
 static void what_is_widened_begins_empty(void **state)
 {
@@ -179,8 +226,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_leaves_the_line_that_is_being_read_is_shown, begin, end),
+        cmocka_unit_test_setup_teardown(who_moves_behind_a_reading_is_not_noted, begin, end),
         cmocka_unit_test_setup_teardown(nobody_is_noted_in_the_place_of_another, begin, end),
         cmocka_unit_test_setup_teardown(a_rebase_does_not_end_a_walk, begin, end),
+        cmocka_unit_test_setup_teardown(who_waits_for_an_entry_that_goes_gets_none, begin, end),
         cmocka_unit_test_setup_teardown(what_is_widened_begins_empty, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
