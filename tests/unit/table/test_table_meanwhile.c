@@ -49,6 +49,21 @@ static void put(uint64_t hash, uint64_t fresh_ns)
     weir_table_release(&held, NARROW, fresh_ns);
 }
 
+static struct weir_held *drop_next;
+static uint64_t unlock_next = UINT64_MAX;
+
+/* Another thread's turn: who held an entry drops it, who held a shard lets it go. */
+int sched_yield(void)
+{
+    if (drop_next)
+        weir_table_drop(&table, drop_next);
+    if (unlock_next != UINT64_MAX)
+        weir_shard_unlock(&table, unlock_next);
+    drop_next = NULL;
+    unlock_next = UINT64_MAX;
+    return 0;
+}
+
 /* ---- a reading ---- */
 
 static uint64_t newcomers[2], residents[RESIDENTS], shown[64];
@@ -178,19 +193,20 @@ static void a_rebase_does_not_end_a_walk(void **state)
     assert_int_equal(table.walking, 0);
 }
 
-/* ---- one entry ---- */
-
-static struct weir_held *drop_next;
-
-/* Another thread's turn: who held the entry drops it. */
-int sched_yield(void)
+/* Who moves an entry holds a shard: whichever it is, he is done before anything is counted anew. */
+static void a_rebase_awaits_who_moves_an_entry(void **state)
 {
-    struct weir_held *dropped = drop_next;
-    drop_next = NULL;
-    if (dropped)
-        weir_table_drop(&table, dropped);
-    return 0;
+    (void)state;
+    const uint64_t shards = UINT64_C(1) << table.shard_bits;
+    for (uint64_t shard = 0; shard < shards; shard++) {
+        weir_shard_lock(&table, shard);
+        unlock_next = shard;
+        weir_table_rebase(&table, NOW + shard * SECOND);
+        assert_true(unlock_next == UINT64_MAX);
+    }
 }
+
+/* ---- one entry ---- */
 
 /* Who waits for an entry that is dropped meanwhile, and comes for no new one, gets none. */
 static void who_waits_for_an_entry_that_goes_gets_none(void **state)
@@ -229,6 +245,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_moves_behind_a_reading_is_not_noted, begin, end),
         cmocka_unit_test_setup_teardown(nobody_is_noted_in_the_place_of_another, begin, end),
         cmocka_unit_test_setup_teardown(a_rebase_does_not_end_a_walk, begin, end),
+        cmocka_unit_test_setup_teardown(a_rebase_awaits_who_moves_an_entry, begin, end),
         cmocka_unit_test_setup_teardown(who_waits_for_an_entry_that_goes_gets_none, begin, end),
         cmocka_unit_test_setup_teardown(what_is_widened_begins_empty, begin, end),
     };
