@@ -50,17 +50,21 @@ static void put(uint64_t hash, uint64_t fresh_ns)
 }
 
 static struct weir_held *drop_next;
-static uint64_t unlock_next = UINT64_MAX;
+static uint64_t unlock_next = UINT64_MAX, put_next;
 
-/* Another thread's turn: who held an entry drops it, who held a shard lets it go. */
+/* Another thread's turn: who held an entry drops it, who held a shard lets it go, and has put an entry there. */
 int sched_yield(void)
 {
     if (drop_next)
         weir_table_drop(&table, drop_next);
     if (unlock_next != UINT64_MAX)
         weir_shard_unlock(&table, unlock_next);
+    const uint64_t hash = put_next;
     drop_next = NULL;
     unlock_next = UINT64_MAX;
+    put_next = 0;
+    if (hash)
+        put(hash, NOW + SECOND);
     return 0;
 }
 
@@ -238,6 +242,23 @@ static void what_is_widened_begins_empty(void **state)
     weir_table_release(&held, WIDE, NOW + SECOND);
 }
 
+/* Two come with the same hash, which nobody had: the second gets what the first has put there. */
+static void who_comes_second_gets_what_the_first_has_put_there(void **state)
+{
+    (void)state;
+    const uint64_t hash = (uint64_t)LINE << 4 | UINT64_C(77) << 40;
+    struct weir_held held;
+    uint64_t wait_ns;
+    uint64_t first = weir_table_shard_of(&table, hash), second = weir_table_shard_of(&table, weir_table_second(hash));
+    unlock_next = first < second ? first : second; /* the one that is taken first: else nobody could put it there */
+    weir_shard_lock(&table, unlock_next);
+    put_next = hash;
+    assert_int_equal(weir_table_hold(&table, hash, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    assert_true(put_next == 0 && !held.newcomer);
+    assert_int_equal(table.entries, 1);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +268,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_rebase_does_not_end_a_walk, begin, end),
         cmocka_unit_test_setup_teardown(a_rebase_awaits_who_moves_an_entry, begin, end),
         cmocka_unit_test_setup_teardown(who_waits_for_an_entry_that_goes_gets_none, begin, end),
+        cmocka_unit_test_setup_teardown(who_comes_second_gets_what_the_first_has_put_there, begin, end),
         cmocka_unit_test_setup_teardown(what_is_widened_begins_empty, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
