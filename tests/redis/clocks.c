@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limit/ticks.h"
 #include "limits/calendar.h"
 #include "single.h"
 
@@ -152,6 +153,14 @@ static void debt_of_a_clock_that_steps_back(struct server *server)
     struct weir_remote_op op = op_of(limit, "owes", 1);
     tell(server, &op, 7, 65, 0);
     due_after(server, &op, 2 * second, 4600 * second / 1000);
+
+    op = op_of(limit, "owes all that can be owed", 1);
+    tell(server, &op, 7, UINT64_C(1) << 61, 0);
+    clock_ns -= 30 * second;
+    check(limit->limit.shift == 0 && decide(server, &op) == 0 && !op.verdict.admitted &&
+              op.verdict.reset_after_ns == WEIR_TICKS_DEBT_MAX,
+          "and no more than that");
+    clock_ns = NOW_NS;
 
     op = op_of(limit, "owes, and a unit is held", 1);
     tell(server, &op, 8, 0, 1);

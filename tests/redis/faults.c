@@ -398,6 +398,24 @@ static void big_numbers(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+/* An attempt takes all that is left of them. */
+static void big_attempt(struct server *server)
+{
+    const uint64_t big = UINT64_C(1) << 32;
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .algorithm = WEIR_FIXED_WINDOW,
+                                                                               .align = WEIR_ALIGN_FIRST,
+                                                                               .count_mode = WEIR_COUNT_ATTEMPTS,
+                                                                               .count = 2 * big,
+                                                                               .period_ns = WEIR_FILL_MAX_NS });
+    struct weir_remote_op op = op_of(limit, "big attempt", big);
+    check(decide(server, &op) == 0 && op.verdict.remaining == big, "2^32 of 2^33");
+    op.units = big + 1;
+    check(decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 0, "more than the others");
+    op.units = 0;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 0, "are refused, and leave none");
+    weir_remote_limit_drop(limit);
+}
+
 /* What a counter's former window holds of them counts by its share. */
 static void big_counter(struct server *server)
 {
@@ -449,6 +467,7 @@ int main(int argc, char **argv)
     debt_that_is_paid(&server);
     crossing_asks(&server);
     big_numbers(&server);
+    big_attempt(&server);
     big_counter(&server);
     off_is_not_looked_at(&server);
     server_close(&server);
