@@ -64,6 +64,9 @@ class Script(unittest.TestCase):
     def test_clocks_that_step_back_or_went_ahead(self):
         self.drive('clocks')
 
+    def test_what_is_left_in_a_key(self):
+        self.drive('values')
+
 
 if __name__ == '__main__':
     unittest.main(verbosity=2)

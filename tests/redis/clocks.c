@@ -4,8 +4,11 @@
  *
  *     redis_clocks SOCKET */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/limit/ticks.h"
+#include "limits/calendar.h"
 #include "single.h"
 
 #define YEARS_NS (9 * 365 * 86400 * WEIR_NS_PER_SECOND)
@@ -31,18 +34,25 @@ static void log_of_a_clock_that_steps_back(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
-/* Ticks are modulo 2^59: a clock that went ahead by so much and came back shows the same ones. */
-static void ticks_that_wrapped(struct server *server)
+/* Ticks are modulo 2^59: a clock that went ahead by so much and came back shows the same ones, whatever they are. */
+static void ticks_that_wrapped(struct server *server, enum weir_count mode)
 {
-    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){
-        .count_mode = WEIR_COUNT_ATTEMPTS, .count = 1000000000, .period_ns = WEIR_NS_PER_SECOND });
-    struct weir_remote_op op = op_of(limit, "wrapped", 1000);
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .count_mode = mode, .count = 1000000000, .period_ns = WEIR_NS_PER_SECOND });
     const int shift = limit->limit.shift;
-    clock_ns = NOW_NS + ((UINT64_C(1) << 59) >> shift);
-    check(shift > 0 && decide(server, &op) == 0 && op.verdict.admitted, "a charge by a clock that is ahead");
+    bool good = shift > 0;
+    for (uint64_t i = 0; i < 16; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "wrapped %d %d", mode, (int)i);
+        struct weir_remote_op op = op_of(limit, name, 1000);
+        const uint64_t now_ns = NOW_NS + i * UINT64_C(123456789012345);
+        clock_ns = now_ns + ((UINT64_C(1) << 59) >> shift);
+        good = decide(server, &op) == 0 && op.verdict.admitted && good; /* by a clock that is ahead */
+        clock_ns = now_ns;
+        good = decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 0 && good;
+    }
+    check(good, "a charge of a clock that is ahead is none of now: the key becomes empty");
     clock_ns = NOW_NS;
-    check(decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 0,
-          "is none of now: the key becomes empty");
     weir_remote_limit_drop(limit);
 }
 
@@ -58,13 +68,56 @@ static void window_of_years(struct server *server)
     check(limit->limit.shift < 0 && decide(server, &op) == 0 && op.verdict.remaining == 6,
           "4 of 10 in a window of years");
     uint64_t reset_ns = op.verdict.reset_after_ns;
-    check(reset_ns > 0 && reset_ns <= YEARS_NS / 365 * 366, "which ends by the calendar");
+    const struct weir_calendar_window window = weir_calendar_at(&limit->rule, 0, clock_ns);
+    const uint64_t end_ns = window.end_wall_ns;
+    check(reset_ns >= end_ns - clock_ns && reset_ns - (end_ns - clock_ns) < 64, "which ends by the calendar");
     op.units = 1;
-    clock_ns += reset_ns - WEIR_NS_PER_SECOND;
-    check(decide(server, &op) == 0 && op.verdict.remaining == 5 && op.verdict.reset_after_ns >= WEIR_NS_PER_SECOND,
+    clock_ns = NOW_NS + 4321; /* of no whole tick */
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5, "one more");
+    op.units = 0;
+    clock_ns = window.start_wall_ns - WEIR_NS_PER_SECOND;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5 && op.verdict.reset_after_ns >= end_ns - clock_ns &&
+              op.verdict.reset_after_ns - (end_ns - clock_ns) < UINT64_C(1) << -limit->limit.shift,
+          "and the end is kept, for a clock that steps back");
+    op.units = 1;
+    clock_ns = NOW_NS + reset_ns - WEIR_NS_PER_SECOND;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 4 && op.verdict.reset_after_ns >= WEIR_NS_PER_SECOND,
           "and counts on in its last second");
     clock_ns += 2 * WEIR_NS_PER_SECOND;
     check(decide(server, &op) == 0 && op.verdict.remaining == 9, "and no longer");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* With `spread` it may end between two ticks: it counts on until then. */
+static void window_of_years_between_ticks(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .algorithm = WEIR_FIXED_WINDOW,
+                                                                               .calendar = WEIR_CALENDAR_YEAR,
+                                                                               .calendar_count = 9,
+                                                                               .count = 10,
+                                                                               .period_ns = YEARS_NS,
+                                                                               .spread_ns = YEARS_NS / 2 });
+    struct weir_remote_op op = op_of(limit, "between ticks", 1);
+    const uint64_t tick_ns = UINT64_C(1) << -limit->limit.shift;
+    bool good = limit->limit.shift < 0;
+    for (uint64_t i = 0; i < tick_ns * tick_ns && good; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "between ticks %d", (int)i);
+        op = op_of(limit, name, 4);
+        op.key.phase += i / tick_ns * (UINT64_MAX / (YEARS_NS / 2)); /* a nanosecond each */
+        uint64_t phase_ns = (uint64_t)((__extension__(unsigned __int128) op.key.phase * (YEARS_NS / 2)) >> 64);
+        clock_ns = NOW_NS + i % tick_ns;
+        const uint64_t end_ns = weir_calendar_at(&limit->rule, phase_ns, clock_ns).end_wall_ns;
+        good = decide(server, &op) == 0 && op.verdict.remaining == 6;
+        op.units = 7;
+        clock_ns = end_ns - 1;
+        good = good && decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 6;
+        op.units = 0;
+        clock_ns = end_ns;
+        good = good && decide(server, &op) == 0 && op.verdict.remaining == 10;
+    }
+    check(good, "a window that ends between ticks counts until its last nanosecond");
     clock_ns = NOW_NS;
     weir_remote_limit_drop(limit);
 }
@@ -101,6 +154,14 @@ static void debt_of_a_clock_that_steps_back(struct server *server)
     tell(server, &op, 7, 65, 0);
     due_after(server, &op, 2 * second, 4600 * second / 1000);
 
+    op = op_of(limit, "owes all that can be owed", 1);
+    tell(server, &op, 7, UINT64_C(1) << 61, 0);
+    clock_ns -= 30 * second;
+    check(limit->limit.shift == 0 && decide(server, &op) == 0 && !op.verdict.admitted &&
+              op.verdict.reset_after_ns == WEIR_TICKS_DEBT_MAX,
+          "and no more than that");
+    clock_ns = NOW_NS;
+
     op = op_of(limit, "owes, and a unit is held", 1);
     tell(server, &op, 8, 0, 1);
     tell(server, &op, 7, 65, 0);
@@ -136,11 +197,23 @@ static void debt_reloaded_as_the_clock_steps_back(struct server *server)
     weir_remote_limit_drop(after);
 }
 
-/* Production's text takes no time from anybody. */
-static void test_time(struct server *server)
+/* What the server's clock shows, in whole microseconds. */
+static uint64_t server_ns(struct server *server)
 {
-    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
-    struct weir_remote_op op = op_of(limit, "time", 1);
+    redisReply *reply = redisCommand(server->context, "TIME");
+    uint64_t s = strtoull(reply->element[0]->str, NULL, 10), us = strtoull(reply->element[1]->str, NULL, 10);
+    freeReplyObject(reply);
+    return s * WEIR_NS_PER_SECOND + us * 1000;
+}
+
+/* Production's text takes no time from anybody; and by it a key goes a second after it is fresh again, in both parts of
+ * the script that write. */
+static void test_time(struct server *server, enum weir_algorithm algorithm)
+{
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = algorithm, .count = 10, .period_ns = 60 * WEIR_NS_PER_SECOND });
+    const long long fresh_ms = algorithm == WEIR_TOKEN_BUCKET ? 6000 : 60000;
+    struct weir_remote_op op = op_of(limit, algorithm == WEIR_TOKEN_BUCKET ? "time" : "time of a log", 1);
     struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = &op, .count = 1, .test_now_ns = NOW_NS };
     struct weir_script_call call;
     redisReply *reply = redisCommand(server->context, "SCRIPT LOAD %b", weir_script_text, weir_script_text_size);
@@ -149,6 +222,7 @@ static void test_time(struct server *server)
     weir_script_call_init(&call, &request, "faults", NOW_NS);
     weir_script_call_add(&call, 0);
     for (int i = 0; i < 2; i++) {
+        const uint64_t before_ns = server_ns(server);
         weir_script_call_encode(&call, weir_script_sha1);
         reply = redisCommandArgv(server->context, call.argc, call.argv, call.sizes);
         if (i == 0)
@@ -156,14 +230,15 @@ static void test_time(struct server *server)
         else
             check(reply->type == REDIS_REPLY_STRING &&
                       weir_script_call_decode(&call, reply->str, (size_t)reply->len) == 0 &&
-                      request.engine_now_ns > NOW_NS,
+                      request.engine_now_ns >= before_ns && request.engine_now_ns <= server_ns(server) &&
+                      request.engine_now_ns % 1000 == 0,
                   "the server's own is taken");
         freeReplyObject(reply);
         request.test_now_ns = 0;
     }
     weir_script_call_deinit(&call);
     long long ttl_ms = command(server, "PTTL", &op, NULL, 0);
-    check(ttl_ms > 6000 && ttl_ms <= 7001, "the key goes when it is fresh, and a second later");
+    check(ttl_ms > fresh_ms && ttl_ms <= fresh_ms + 1001, "the key goes when it is fresh, and a second later");
     weir_remote_limit_drop(limit);
 }
 
@@ -215,11 +290,14 @@ int main(int argc, char **argv)
     }
     server_open(&server, argv[1]);
     log_of_a_clock_that_steps_back(&server);
-    ticks_that_wrapped(&server);
+    ticks_that_wrapped(&server, WEIR_COUNT_ADMITTED);
+    ticks_that_wrapped(&server, WEIR_COUNT_ATTEMPTS);
     window_of_years(&server);
+    window_of_years_between_ticks(&server);
     debt_of_a_clock_that_steps_back(&server);
     debt_reloaded_as_the_clock_steps_back(&server);
-    test_time(&server);
+    test_time(&server, WEIR_TOKEN_BUCKET);
+    test_time(&server, WEIR_SLIDING_LOG);
     clock_back_between_rounds(&server);
     server_close(&server);
     return failures > 0;

@@ -228,6 +228,33 @@ static void revisions(struct server *server)
     of_former_versions(server);
 }
 
+/* Of several buckets none is charged where one refuses, wherever it stands; and each is where all admit. */
+static void buckets_of_which_one_refuses(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op ops[3];
+    struct weir_script_call call;
+    for (size_t i = 0; i < 3; i++) {
+        ops[i] = op_of(limit, (const char *[]){ "first", "second", "third" }[i], 4);
+        ops[i].key.tag = ops[0].key.tag;
+    }
+    for (size_t refuses = 0; refuses < 3; refuses++) {
+        bool good = true;
+        ops[refuses].units = 11;
+        good = good && ask(server, WEIR_REMOTE_DECIDE, ops, 3, NULL, &call) == 0;
+        for (size_t i = 0; i < 3; i++) {
+            good = good && ops[i].verdict.admitted == (i != refuses) && ops[i].verdict.remaining == 10 &&
+                   command(server, "EXISTS", &ops[i], NULL, 0) == 0;
+        }
+        check(good, "of three buckets one refuses, and none is charged");
+        ops[refuses].units = 4;
+    }
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 3, NULL, &call) == 0 && ops[0].verdict.remaining == 6 &&
+              ops[1].verdict.remaining == 6 && ops[2].verdict.remaining == 6,
+          "all three admit, and each is charged");
+    weir_remote_limit_drop(limit);
+}
+
 static void request_ids(struct server *server)
 {
     const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
@@ -363,7 +390,64 @@ static void big_numbers(struct server *server)
     check(ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == 0 && op.units == big, "2^53 + 1 back");
     op.units = 0;
     check(decide(server, &op) == 0 && op.verdict.remaining == big, "leave 1 used");
+    op.units = UINT64_C(1) << 32;
+    check(decide(server, &op) == 0 && op.verdict.remaining == big - op.units, "2^32 are charged");
+    struct weir_remote_op other = op_of(limit, "2^32", UINT64_C(1) << 32);
+    for (uint64_t left = big + 1, i = 0; i < 3; i++, other.units = 1)
+        check(decide(server, &other) == 0 && other.verdict.remaining == (left -= other.units), "to a fresh key, too");
     weir_remote_limit_drop(limit);
+}
+
+/* An attempt takes all that is left of them. */
+static void big_attempt(struct server *server)
+{
+    const uint64_t big = UINT64_C(1) << 32;
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .algorithm = WEIR_FIXED_WINDOW,
+                                                                               .align = WEIR_ALIGN_FIRST,
+                                                                               .count_mode = WEIR_COUNT_ATTEMPTS,
+                                                                               .count = 2 * big,
+                                                                               .period_ns = WEIR_FILL_MAX_NS });
+    struct weir_remote_op op = op_of(limit, "big attempt", big);
+    check(decide(server, &op) == 0 && op.verdict.remaining == big, "2^32 of 2^33");
+    op.units = big + 1;
+    check(decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 0, "more than the others");
+    op.units = 0;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 0, "are refused, and leave none");
+    weir_remote_limit_drop(limit);
+}
+
+/* What a counter's former window holds of them counts by its share. */
+static void big_counter(struct server *server)
+{
+    const uint64_t big = UINT64_C(1) << 33, period_ns = 100 * WEIR_NS_PER_SECOND;
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = WEIR_SLIDING_COUNTER, .count = 2 * big, .period_ns = period_ns });
+    struct weir_remote_op op = op_of(limit, "big counter", big);
+    clock_ns = NOW_NS / period_ns * period_ns;
+    check(decide(server, &op) == 0 && op.verdict.remaining == big, "2^33 in a window");
+    clock_ns += period_ns + period_ns / 2;
+    op.units = 1;
+    for (uint64_t i = 1; i <= 3; i++)
+        check(decide(server, &op) == 0 && op.verdict.remaining == 2 * big - big / 2 - i, "half of them in the next");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* What lies under the key of a limit that is off is no matter. */
+static void off_is_not_looked_at(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 }),
+                                   *off = limit_of((struct weir_limit_spec){
+                                       .mode = WEIR_MODE_OFF, .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op ops[2] = { op_of(limit, "on", 1), op_of(off, "off", 1) };
+    struct weir_script_call call;
+    ops[1].key.tag = ops[0].key.tag;
+    command(server, "RPUSH", &ops[1], "x", 1);
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 2, NULL, &call) == 0 && ops[0].verdict.remaining == 9,
+          "beside what is off");
+    check(command(server, "LLEN", &ops[1], NULL, 0) == 1, "whose key is left as it is");
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(off);
 }
 
 int main(int argc, char **argv)
@@ -377,11 +461,15 @@ int main(int argc, char **argv)
     foreign_values(&server);
     damaged_values(&server);
     revisions(&server);
+    buckets_of_which_one_refuses(&server);
     request_ids(&server);
     refused_then_again(&server);
     debt_that_is_paid(&server);
     crossing_asks(&server);
     big_numbers(&server);
+    big_attempt(&server);
+    big_counter(&server);
+    off_is_not_looked_at(&server);
     server_close(&server);
     return failures > 0;
 }

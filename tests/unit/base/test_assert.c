@@ -234,6 +234,10 @@ DAMAGE_LOGS(count_for_another, logs.owners[block] = 4)
 DAMAGE_LOGS(miscount_floors, logs.floors_open++)
 DAMAGE_LOGS(lose_a_free_ring, logs.free_head[0] = WEIR_LOGS_NONE)
 DAMAGE_LOGS(break_a_link, *weir_logs_times(&logs, logs.free_head[0]) = 0)
+/* The first of two free rings says that it is the last. */
+DAMAGE_LOGS(end_a_list_early, uint32_t taken[3]; for (int i = 0; i < 3; i++) taken[i] = weir_logs_take(&logs, 8, 0);
+            weir_logs_give(&logs, taken[0], 8); weir_logs_give(&logs, taken[1], 8); weir_logs_check(&logs);
+            *weir_logs_times(&logs, logs.free_head[0]) |= WEIR_LOGS_NONE)
 DAMAGE_LOGS(give_twice, weir_logs_give(&logs, block, 32); weir_logs_give(&logs, block, 32))
 
 static void the_side_memory_is_checked(void **state)
@@ -254,6 +258,7 @@ static void the_side_memory_is_checked(void **state)
     stops(miscount_floors, "logs->floors_open == floors_open");
     stops(lose_a_free_ring, "free == 0");
     stops(break_a_link, "link >> 32 == previous");
+    stops(end_a_list_early, "free == 0");
     stops(give_twice, "logs->states[block] == (LOGS_USED | order)");
 }
 

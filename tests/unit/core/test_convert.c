@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -38,6 +39,25 @@ static void permits_of_a_clock_that_came_back_end_with_a_lease(void **state)
     weir_limit_convert(&from, &to, WEIR_ON_CHANGE_KEEP, &key, &event);
     assert_int_equal(key.log.used, 2);
     assert_int_equal(words[0], NOW + 10 * SECOND);
+}
+
+/* What another algorithm left used may be more than there is room for, beside permits or without. */
+static void more_than_all_permits_are_all_permits(void **state)
+{
+    const struct weir_limit limit = limit_of(WEIR_CONCURRENCY, 2, 10 * SECOND);
+    const struct weir_event event = { .now_ns = NOW };
+    (void)state;
+    for (uint64_t before = 0; before <= 3; before += 3) {
+        uint64_t *words = calloc(WEIR_LOG_MAX, sizeof *words);
+        assert_non_null(words);
+        struct weir_state key = weir_state_fresh(&limit, NOW);
+        key.log = (struct weir_log){ .times = words, .room = WEIR_LOG_MAX };
+        weir_algorithm_concurrency.add(&limit, &key, &event, before);
+        weir_algorithm_concurrency.add(&limit, &key, &event, WEIR_PERMITS_MAX + 5);
+        assert_int_equal(weir_algorithm_concurrency.used(&limit, &key, &event), WEIR_PERMITS_MAX);
+        assert_int_equal(key.log.used, WEIR_LOG_MAX);
+        free(words);
+    }
 }
 
 static void a_debt_counts_until_its_end_and_not_then(void **state)
@@ -185,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permits_of_a_clock_that_came_back_end_with_a_lease),
+        cmocka_unit_test(more_than_all_permits_are_all_permits),
         cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
         cmocka_unit_test(what_is_owed_beyond_the_capacity_lies_ahead),
         cmocka_unit_test(what_becomes_a_permit_is_carried_like_anything_else),

@@ -394,6 +394,22 @@ static void flight__that_shows_a_short_queue_has_found_its_end(void **state)
     assert_int_equal(flight.size, WEIR_FLIGHT_START + 1);
 }
 
+/* However short it is: what is slower never takes its place, nor does the end of a stall. */
+static void flight__the_shortest_round_trip_stays(void **state)
+{
+    (void)state;
+    for (uint64_t shortest_ns = 1; shortest_ns <= 3; shortest_ns++) {
+        begin();
+        round_of(1, shortest_ns);
+        for (int i = 0; i < 20; i++)
+            round_of(1, 10 * MS);
+        assert_int_equal(flight.shortest_ns, shortest_ns);
+        round_of(1, shortest_ns + 1);
+        assert_int_equal(flight.round_ns, shortest_ns + 1);
+        assert_int_equal(flight.shortest_ns, shortest_ns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +434,7 @@ int main(void)
         cmocka_unit_test(flight__a_cut_window_counts_from_nothing),
         cmocka_unit_test(flight__each_window_grows_by_one),
         cmocka_unit_test(flight__that_shows_a_short_queue_has_found_its_end),
+        cmocka_unit_test(flight__the_shortest_round_trip_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

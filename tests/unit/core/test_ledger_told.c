@@ -52,6 +52,18 @@ static void ledger__who_is_admitted_beside_what_is_held_does_not_wait(void **sta
     assert_true(verdict.admitted && verdict.retry_after_ns == 0);
 }
 
+/* What refilled between an ask and its copy is not granted by the copy: who asked knows of the first answer. */
+static void ledger__an_ask_that_comes_again_later_is_answered_as_before(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    assert_int_equal(ask(1, 15, 0, 12).granted, 5);
+    world.now_ns += SECOND / 2;
+    assert_int_equal(ask(1, 15, 0, 12).granted, 5);
+    assert_int_equal(peek(0).remaining, 5);
+    assert_int_equal(ask(2, 15, 5, 12).granted, 5);
+}
+
 /* A window that opens with its first unit does not open with none. */
 static void ledger__an_ask_of_nothing_opens_no_window(void **state)
 {
@@ -370,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ledger__who_is_admitted_beside_what_is_held_does_not_wait),
+        cmocka_unit_test(ledger__an_ask_that_comes_again_later_is_answered_as_before),
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
         cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
         cmocka_unit_test(ledger__of_a_log_that_a_clock_left_a_debt_is_no_more),

@@ -156,6 +156,9 @@ static void known__is_of_one_system_and_timeline_1_is_always_known(void **state)
     assert_int_equal(weir_known_find(NULL, 1, 0)->count, 0);
     assert_null(weir_known_find(NULL, 2, 0));
     assert_int_equal(weir_known_find(&known, 1, 0)->timeline, 1);
+    weir_known_history(&known, 0, &(struct weir_history){ .timeline = 2 }); /* of no system, and there is none yet */
+    weir_known_run(&known, 0, 1, 0, 7, 8);
+    assert_int_equal(known.history_count + known.run_count, 0);
     weir_known_run(&known, 9, 1, 0, 5, 8);
     weir_known_run(&known, 8, 1, 0, 6, 8);
     weir_known_run(&known, 0, 1, 0, 7, 8);

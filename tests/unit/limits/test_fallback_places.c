@@ -111,6 +111,21 @@ static void a_refund_brings_a_key_to_the_newest_definition(void **state)
     }
 }
 
+/* Ticks are counted modulo 2^59: what is given back is, however late it is. */
+static void a_refund_is_of_any_time(void **state)
+{
+    (void)state;
+    for (uint64_t now_ns = T0; now_ns < UINT64_C(1) << 60; now_ns += UINT64_C(1) << 56) {
+        const struct weir_remote_key key = { .id = { 1, 5 } };
+        struct weir_fallback *fallback = NULL;
+        assert_int_equal(weir_fallback_create(1, 0, now_ns - 10 * SECOND, &fallback), 0);
+        assert_int_equal(take(fallback, 1, 5, 11, now_ns), 10);
+        weir_fallback_refund(fallback, &share, 0, &key, 3, now_ns);
+        assert_int_equal(take(fallback, 1, 5, 11, now_ns), 3);
+        weir_fallback_destroy(fallback);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +133,7 @@ int main(void)
         cmocka_unit_test(as_many_keys_as_are_said_have_their_places),
         cmocka_unit_test(a_look_does_not_change_when_a_key_was_charged),
         cmocka_unit_test(a_refund_brings_a_key_to_the_newest_definition),
+        cmocka_unit_test(a_refund_is_of_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

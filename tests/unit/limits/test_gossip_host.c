@@ -313,6 +313,25 @@ static void test_memory_and_bandwidth_are_bounded(void **state)
     net_destroy(net);
 }
 
+static uint64_t reset_of(struct net *net, const struct weir_remote_limit *limit, unsigned number)
+{
+    struct weir_remote_key key = key_of(number);
+    struct weir_time time = now(net);
+    struct weir_verdict verdict;
+    enum weir_share_say say;
+    assert_int_equal(weir_gossip_host_reserve(net->hosts[1], limit, net->slack, &key, 0, false, &time, &say, &verdict),
+                     0);
+    return verdict.reset_after_ns;
+}
+
+/* How far from where the key's window ends by its number it ends on node 1. */
+static uint64_t window_of(struct net *net, unsigned number, const struct weir_limit_spec *spec)
+{
+    __extension__ typedef unsigned __int128 u128;
+    uint64_t phase_ns = (uint64_t)((u128)key_of(number).phase * spec->spread_ns >> 64); /* of the whole spread */
+    return (now(net).wall_ns + reset_of(net, &net->limit, number) - phase_ns) % spec->period_ns;
+}
+
 /* With `spread` each key's window begins at a time of its own, and that is the same one on all nodes. */
 static void test_windows_that_begin_apart_are_shared(void **state)
 {
@@ -331,22 +350,12 @@ static void test_windows_that_begin_apart_are_shared(void **state)
         pass(net, SECOND);
         for (unsigned k = 20 * quarter; k < 20 * quarter + 20; k++)
             assert_in_range(take(net, 1, k, 10), 3, 4);
+        assert_int_equal(window_of(net, 20 * quarter, &spec), 0);
         assert_int_equal(stats_of(net, 0).unacked, 0);
         net->now_ns += 890 * SECOND;
         pass(net, 10 * SECOND);
     }
     net_destroy(net);
-}
-
-static uint64_t reset_of(struct net *net, const struct weir_remote_limit *limit, unsigned number)
-{
-    struct weir_remote_key key = key_of(number);
-    struct weir_time time = now(net);
-    struct weir_verdict verdict;
-    enum weir_share_say say;
-    assert_int_equal(weir_gossip_host_reserve(net->hosts[1], limit, net->slack, &key, 0, false, &time, &say, &verdict),
-                     0);
-    return verdict.reset_after_ns;
 }
 
 /* A key that was heard of before a reload set windows apart has its own window as soon as it is asked for. */
@@ -370,6 +379,8 @@ static void test_a_reload_can_set_windows_apart(void **state)
     net->with_limit = false;
     net->with_other = true;
     reload(net, 1);
+    for (unsigned k = 0; k < 4; k++) /* each of them, asked for or not */
+        assert_true(weir_gossip_host_find(net->hosts[1], key_of(k).id)->limit->kept);
     uint64_t resets[4];
     for (unsigned k = 0; k < 4; k++) {
         assert_int_equal(take_of(net, &net->other, 1, k, 1), 1);

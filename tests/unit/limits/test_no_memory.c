@@ -230,7 +230,7 @@ static int make_share_host(void)
         return error;
     error = reserve_shared(host);
     if (!error)
-        error = weir_share_host_retire(host, NULL, 0);
+        error = weir_share_host_retire(host, (const char *const[]){ "other" }, 1);
     weir_share_host_close(host, 1, note_done, &done);
     weir_share_host_turn(host, UINT64_C(1) << 62);
     assert_true(done);

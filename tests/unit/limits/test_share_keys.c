@@ -133,6 +133,26 @@ static void a_key_follows_each_of_its_terms(void **state)
     weir_remote_limit_drop(other);
 }
 
+/* What a node has leased is its own, whatever the limit becomes. */
+static void another_limit_leaves_what_is_leased(void **state)
+{
+    (void)state;
+    const struct weir_remote_limit *limit = shared_limit(10), *other = shared_limit(20);
+    const struct weir_share_terms terms = { .limit = limit, .leased = true, .chunk_ttl_ns = SECOND, .deadline_ns = MS };
+    struct weir_share_terms changed = terms;
+    struct weir_share_key key = { .leased = true };
+    changed.limit = other;
+    memset(&key.as.leased.machine, 0x5a, sizeof key.as.leased.machine);
+    const struct weir_leased before = key.as.leased.machine;
+    weir_share_key_follow(&key, &terms);
+    weir_share_key_follow(&key, &changed);
+    assert_memory_equal(&key.as.leased.machine, &before, sizeof before);
+    assert_int_equal(key.as.leased.options.capacity, 20);
+    weir_remote_limit_drop(key.limit);
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(other);
+}
+
 /* What the engine said was of the limit before. Another slack is no other limit. */
 static void another_limit_makes_the_engines_word_void(void **state)
 {
@@ -321,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_look_changes_nothing),
         cmocka_unit_test(who_wants_to_be_woken_earlier_is),
         cmocka_unit_test(a_key_follows_each_of_its_terms),
+        cmocka_unit_test(another_limit_leaves_what_is_leased),
         cmocka_unit_test(another_limit_makes_the_engines_word_void),
         cmocka_unit_test(as_many_as_there_may_be_are_woken),
         cmocka_unit_test(who_is_of_a_limit_that_went_is_unwanted),

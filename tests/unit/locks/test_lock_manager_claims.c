@@ -82,6 +82,22 @@ static void claims__what_its_owner_asks_for_again_is_kept(void **state)
     }
 }
 
+/* Who only looks at it, or releases it, does not ask for it again. */
+static void claims__who_looks_or_releases_counts_on_nothing(void **state)
+{
+    static const enum weir_lock_verb verbs[] = { WEIR_LOCK_SHOW, WEIR_LOCK_RELEASE };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct sent gone, again;
+        begin_waiting(&gone);
+        grant_and_go(LEFT, &gone, &again, verbs[i]);
+        (void)hear(&again);
+        assert_int_equal(shown().forgone, 1);
+        assert_int_equal(elsewhere(WEIR_LOCK_SHOW, "a", "", 0).said, WEIR_LOCK_FREE);
+        end();
+    }
+}
+
 /* Of two owners' other locks, and of what was refused, nothing follows. */
 static void claims__who_was_refused_counts_on_nothing(void **state)
 {
@@ -147,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claims__what_nobody_hears_of_is_given_back),
         cmocka_unit_test(claims__what_its_owner_asks_for_again_is_kept),
+        cmocka_unit_test(claims__who_looks_or_releases_counts_on_nothing),
         cmocka_unit_test(claims__who_was_refused_counts_on_nothing),
         cmocka_unit_test(claims__of_two_who_go_the_first_does_not_count_on_it),
         cmocka_unit_test(claims__what_was_told_is_the_clients),

@@ -73,6 +73,32 @@ static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
     }
 }
 
+/* It was taken for the primary, and says now that it is none: one that was started again as a standby. Who holds the
+ * log now is waited for. */
+static void gap__is_not_filled_by_who_is_no_primary_any_more(void **state)
+{
+    struct weir_fault fault;
+    (void)state;
+    begin(1);
+    fork_off();
+    stand(0, primary(2, 5, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    assert_int_equal(read_and_break(), 0);
+    world.servers[0].mute = true; /* its poller has not seen it yet */
+    world.servers[0].polled = standby(2, 480);
+    world.servers[0].asked = 0;
+    world.servers[0].turns = 1;
+    assert_int_equal(rest(&fault), WEIR_EUNKNOWN);
+    assert_true(session->gaps[WEIR_PINNED_LEADER].open);
+    assert_in_range(world.servers[0].asked, 2, 100);
+    world.servers[0].turns = 0;
+    world.servers[0].mute = false;
+    stand(0, primary(2, 5, 480));
+    assert_int_equal(rest(&fault), 0);
+    assert_int_equal(session->token.places[0].position, 480);
+    end();
+}
+
 /* A connection that breaks as it is asked for that says nothing: another one is asked. */
 static void gap__is_filled_by_another_connection_where_one_breaks(void **state)
 {
@@ -394,6 +420,7 @@ int main(void)
         cmocka_unit_test(gap__of_what_was_given_up_is_none),
         cmocka_unit_test(gap__at_a_primary_is_filled_by_the_same_primary_only),
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
+        cmocka_unit_test(gap__is_not_filled_by_who_is_no_primary_any_more),
         cmocka_unit_test(gap__is_filled_by_another_connection_where_one_breaks),
         cmocka_unit_test(gap__at_the_replica_that_it_leaves_is_filled),
         cmocka_unit_test(gap__is_filled_without_those_that_are_down),

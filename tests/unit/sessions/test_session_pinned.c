@@ -365,6 +365,28 @@ static void a_call__has_no_zombie_that_stands_still(void **state)
     end_call();
 }
 
+/* Nothing is wrong where a read is handed out after all: of who could not be reached before nothing is told. */
+static void a_read__says_nothing_of_who_could_not_be_reached(void **state)
+{
+    struct pg_conn *conn;
+    struct weir_fault fault;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_write(session, &conn), 0); /* its connection is there when the standby's is refused */
+    world.servers[1].refuses = WEIR_EDOWN;
+    world.servers[1].mute = true;
+    expect_read("a", true, 0);
+    assert_int_equal(world.servers[1].tried, 1);
+    assert_int_equal(world.servers[0].tried, 1);
+    weir_session_fault(session, &fault);
+    assert_string_equal(fault.field, "");
+    assert_string_equal(fault.text, "");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_call__shuns_until_its_servers_are_asked_anew),
         cmocka_unit_test(a_call__counts_its_waits_and_ends_on_time),
         cmocka_unit_test(a_call__has_no_zombie_that_stands_still),
+        cmocka_unit_test(a_read__says_nothing_of_who_could_not_be_reached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What goes through the whole table, and what happens to the table meanwhile. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,25 @@ static void put(uint64_t hash, uint64_t fresh_ns)
                      WEIR_HOLD_OK);
     assert_true(held.newcomer);
     weir_table_release(&held, NARROW, fresh_ns);
+}
+
+static struct weir_held *drop_next;
+static uint64_t unlock_next = UINT64_MAX, put_next;
+
+/* Another thread's turn: who held an entry drops it, who held a shard lets it go, and has put an entry there. */
+int sched_yield(void)
+{
+    if (drop_next)
+        weir_table_drop(&table, drop_next);
+    if (unlock_next != UINT64_MAX)
+        weir_shard_unlock(&table, unlock_next);
+    const uint64_t hash = put_next;
+    drop_next = NULL;
+    unlock_next = UINT64_MAX;
+    put_next = 0;
+    if (hash)
+        put(hash, NOW + SECOND);
+    return 0;
 }
 
 /* ---- a reading ---- */
@@ -114,6 +134,27 @@ static void who_leaves_the_line_that_is_being_read_is_shown(void **state)
         assert_true(was_shown(residents[i]));
 }
 
+/* Between lines that it has read, both, one may move as he will: he was shown. */
+static void who_moves_behind_a_reading_is_not_noted(void **state)
+{
+    (void)state;
+    uint64_t cursor = 0;
+    struct weir_held held;
+    uint64_t wait_ns;
+    shown_count = 0;
+    comes_meanwhile = false;
+    fill_the_lines();
+    while (cursor < table.count)
+        assert_true(weir_table_read(&table, &cursor, 1, show, NULL));
+    assert_int_equal(weir_table_hold(&table, newcomers[0], NARROW, WEIR_ABSENT_INSERT_FREE, NOW, &held, &wait_ns),
+                     WEIR_HOLD_OK);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+    assert_int_equal(table.passed_head, 0);
+    while (weir_table_read(&table, &cursor, 1, show, NULL)) {
+    }
+    assert_int_equal(shown_count, RESIDENTS);
+}
+
 /* Where so many moved past a reading that there is no room to note one more, he stays where he is. */
 static void nobody_is_noted_in_the_place_of_another(void **state)
 {
@@ -156,7 +197,33 @@ static void a_rebase_does_not_end_a_walk(void **state)
     assert_int_equal(table.walking, 0);
 }
 
+/* Who moves an entry holds a shard: whichever it is, he is done before anything is counted anew. */
+static void a_rebase_awaits_who_moves_an_entry(void **state)
+{
+    (void)state;
+    const uint64_t shards = UINT64_C(1) << table.shard_bits;
+    for (uint64_t shard = 0; shard < shards; shard++) {
+        weir_shard_lock(&table, shard);
+        unlock_next = shard;
+        weir_table_rebase(&table, NOW + shard * SECOND);
+        assert_true(unlock_next == UINT64_MAX);
+    }
+}
+
 /* ---- one entry ---- */
+
+/* Who waits for an entry that is dropped meanwhile, and comes for no new one, gets none. */
+static void who_waits_for_an_entry_that_goes_gets_none(void **state)
+{
+    (void)state;
+    struct weir_held held, second;
+    uint64_t wait_ns;
+    assert_int_equal(weir_table_hold(&table, 7, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    drop_next = &held;
+    assert_int_equal(weir_table_hold(&table, 7, 0, WEIR_ABSENT_LEAVE, NOW, &second, &wait_ns), WEIR_HOLD_ABSENT);
+    assert_null(drop_next);
+    assert_int_equal(table.entries, 0);
+}
 
 /* An entry that becomes narrow and wide again under one hold has nothing of what it had. */
 static void what_is_widened_begins_empty(void **state)
@@ -175,12 +242,33 @@ static void what_is_widened_begins_empty(void **state)
     weir_table_release(&held, WIDE, NOW + SECOND);
 }
 
+/* Two come with the same hash, which nobody had: the second gets what the first has put there. */
+static void who_comes_second_gets_what_the_first_has_put_there(void **state)
+{
+    (void)state;
+    const uint64_t hash = (uint64_t)LINE << 4 | UINT64_C(77) << 40;
+    struct weir_held held;
+    uint64_t wait_ns;
+    uint64_t first = weir_table_shard_of(&table, hash), second = weir_table_shard_of(&table, weir_table_second(hash));
+    unlock_next = first < second ? first : second; /* the one that is taken first: else nobody could put it there */
+    weir_shard_lock(&table, unlock_next);
+    put_next = hash;
+    assert_int_equal(weir_table_hold(&table, hash, NARROW, WEIR_ABSENT_INSERT, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    assert_true(put_next == 0 && !held.newcomer);
+    assert_int_equal(table.entries, 1);
+    weir_table_release(&held, NARROW, NOW + SECOND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_leaves_the_line_that_is_being_read_is_shown, begin, end),
+        cmocka_unit_test_setup_teardown(who_moves_behind_a_reading_is_not_noted, begin, end),
         cmocka_unit_test_setup_teardown(nobody_is_noted_in_the_place_of_another, begin, end),
         cmocka_unit_test_setup_teardown(a_rebase_does_not_end_a_walk, begin, end),
+        cmocka_unit_test_setup_teardown(a_rebase_awaits_who_moves_an_entry, begin, end),
+        cmocka_unit_test_setup_teardown(who_waits_for_an_entry_that_goes_gets_none, begin, end),
+        cmocka_unit_test_setup_teardown(who_comes_second_gets_what_the_first_has_put_there, begin, end),
         cmocka_unit_test_setup_teardown(what_is_widened_begins_empty, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

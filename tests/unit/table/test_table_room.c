@@ -452,6 +452,8 @@ static void who_moves_past_a_reading_is_shown(void **state)
     hold(newcomer, &held);
     weir_table_release(&held, NARROW, NOW + SECOND);
     assert_int_equal(table.passed_head, 1);
+    assert_true(weir_table_read(&table, &cursor, 1, note_hash, &shown));
+    assert_int_equal(table.passed_tail, 1); /* at once: there is not room for many */
     while (weir_table_read(&table, &cursor, 1, note_hash, &shown)) {
     }
     for (unsigned i = 0; i < RESIDENTS; i++) {
