@@ -6,10 +6,10 @@ import unittest
 
 import test_dashboard_rules as rules
 import test_sessions_http as sessions
-from dashboard_browser import visit
+from browser import visit
 from test_dashboard_live import TOKENS, ask
 from test_rules_http import ADMIN, ask as ask_rules
-from test_web_page import Site
+from test_web_page import ATTACK_FLAGS, Site
 from weir_server import Resp, Weir
 
 SIZES = ((360, 640), (1280, 900), (3840, 2160))
@@ -188,7 +188,7 @@ return [stops, unseen, span, open_table, await text_of("#rules-done")];
                 (text, frames), _ = visit(f'http://{host}:{site.port}/', '''
 await shown("#out", "done");
 return [await text_of("#out"), await Promise.all(page.frames().map(frame => frame.content()))];
-''', flags=['--host-resolver-rules=MAP evil.example 127.0.0.1', '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests'])
+''', flags=ATTACK_FLAGS)
                 lines = dict(line.rsplit(' ', 1) if line.endswith('failed') else line.split(' opaque ') if ' opaque ' in line
                              else (line, '') for line in text.splitlines() if line)
                 for name, said in lines.items():

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from dashboard_browser import visit
+from browser import visit
 from redis_server import wait_for
 from test_takeover import Chain
 from weir_server import Resp, Weir, read_all, read_until

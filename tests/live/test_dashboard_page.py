@@ -6,7 +6,7 @@ import json
 import re
 import unittest
 
-from dashboard_browser import visit
+from browser import visit
 from redis_server import wait_for
 from weir_server import Resp, Weir
 

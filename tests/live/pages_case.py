@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of /play and /learn have in common: a server and a browser, one each for a class, in which nothing is complained
+of and nobody else is asked; and the pages as files."""
+import contextlib
+import functools
+import gzip
+import http.client
+import http.server
+import json
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from browser import Browser
+from weir_server import BUILD, ROOT, Weir
+
+GZIP_MAX = 300_000
+TYPES = {'': 'text/html; charset=utf-8', '.css': 'text/css; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
+         '.wasm': 'application/wasm'}
+LINK = {'Sec_Fetch_Site': 'cross-site', 'Sec_Fetch_Mode': 'navigate'}  # what comes with a click on another site's page
+CELLS = '''(id => [...document.querySelectorAll(`#${id} tbody tr`)].map(row => [...row.cells].map(cell => cell.innerText)))'''
+
+
+class PagesCase(unittest.TestCase):
+    config = None  # the example's limits
+
+    @classmethod
+    def setUpClass(cls):
+        if not (BUILD / 'play/play.wasm').exists():
+            raise unittest.SkipTest('built without WebAssembly')
+        cls.weir = cls.enterClassContext(Weir(cls.config))
+        cls.own = f'http://127.0.0.1:{cls.weir.http}/'
+        cls.browser = cls.enterClassContext(Browser())
+
+    def setUp(self):
+        self.browser.open('about:blank')
+        self.browser.shape(1280)
+        self.browser.complaints.clear()
+        self.browser.asked.clear()
+        self.may_ask = {self.own}
+
+    def tearDown(self):
+        self.browser.do('')  # what it has said by now
+        self.assertEqual(self.browser.complaints, [])
+        self.assertEqual([one for one in self.browser.asked if not one.startswith((*self.may_ask, 'data:,', 'about:blank'))], [])
+
+    def ask(self, path, method='GET', body=None, **fields):
+        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=60)
+        client.request(method, path, body, {name.replace('_', '-'): value for name, value in fields.items()})
+        answer = client.getresponse()
+        body = answer.read()
+        client.close()
+        return answer, body
+
+    def show(self, address, ready='true'):
+        """A fresh page, with nothing of the one before."""
+        self.browser.open('about:blank')
+        self.browser.open(address)
+        self.browser.until(f'document.body?.dataset.ready === "yes" && ({ready})')
+
+    def table(self, name):
+        return self.browser.run(f'{CELLS}({json.dumps(name)})')
+
+    def names(self):
+        """Those of the addresses that were asked of the server."""
+        return sorted({one.removeprefix(self.own).partition('#')[0] for one in self.browser.asked if one.startswith(self.own)})
+
+    def sizes_and_policy(self, page, *paths):
+        """Of a page and what it loads, as they are served: prints how large they are, returns the policy of all of them."""
+        total, policies = 0, set()
+        for path in (page, *paths):
+            answer, body = self.ask(path)
+            self.assertEqual((answer.status, answer.getheader('Content-Type')), (200, TYPES[pathlib.Path(path).suffix]))
+            self.assertNotRegex(body, rb'(?i)https?://(?!www\.w3\.org/)', 'it names another host')
+            policies.add(answer.getheader('Content-Security-Policy'))
+            total += len(gzip.compress(body, mtime=0))
+        print(f'\n{page} and what it loads: {total:,} bytes (gzip)')
+        self.assertLess(total, GZIP_MAX)
+        self.assertEqual(len(policies), 1)
+        return policies.pop()
+
+    def axe_finds_nothing(self, width):
+        self.browser.run('document.querySelectorAll("details").forEach(one => { one.open = true })')
+        self.assertEqual(self.browser.axe(), [])
+        self.assertLessEqual(self.browser.run('document.scrollingElement.scrollWidth'), width)
+
+    def files(self):
+        """The folder that `make playground` makes."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', folder], check=True,
+                       stdout=subprocess.DEVNULL)
+        return pathlib.Path(folder)
+
+    def alone(self, name):
+        """The address of one of these files, with none of the others beside it; it may ask for nothing but itself."""
+        folder = self.files()
+        alone = folder / 'alone'
+        alone.mkdir()
+        (folder / name).rename(alone / name)
+        self.may_ask = {f'file://{alone}/{name}'}
+        return f'file://{alone}/{name}'
+
+    @contextlib.contextmanager
+    def other_server(self):
+        """The address of these files at a web server that is no weir, which alone may be asked."""
+        handler = functools.partial(Quiet, directory=self.files())
+        with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.may_ask = {f'http://127.0.0.1:{server.server_address[1]}/'}
+            try:
+                yield next(iter(self.may_ask))
+            finally:
+                self.browser.do('await page.goto("about:blank");')
+                server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
