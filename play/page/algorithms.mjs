@@ -205,7 +205,6 @@ export class AlgorithmsDemo {
       this.events = events_of(this.wish, limit_of(this.wish))
       this.share()
       this.lanes = new Lanes(this.core, limit_of(this.wish), this.events)
-      element('lanes-wrong').textContent = this.events.note
       for (let last = began; this.lanes.step();) {
         if (performance.now() - last > 30) {
           await new Promise(resolve => setTimeout(resolve))
@@ -213,6 +212,7 @@ export class AlgorithmsDemo {
           last = performance.now()
         }
       }
+      element('lanes-wrong').textContent = this.events.note // with the numbers that it is about, not before
       this.show()
       element('lanes-took').textContent =
         `${whole(this.events.times.length)} requests, decided five times and drawn in ` +
@@ -347,10 +347,11 @@ export class AlgorithmsDemo {
     if (!this.moved || this.at_s >= this.events.duration_s) this.at_s = 0
     this.playing = this.moved = true
     element('play').textContent = 'Stop'
-    let last = performance.now(),
+    let last = null, // the time of the first frame: it may be one before the click
       drawn = 0
     const frame = now => {
       if (!this.playing) return
+      last ??= now
       const speed = Number(element('speed').value),
         to = this.at_s + ((now - last) / 1000) * speed
       const next = Math.min(to, Math.floor(this.at_s + 1e-9) + 1, this.events.duration_s)

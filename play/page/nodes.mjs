@@ -299,9 +299,10 @@ export class NodesDemo {
     if (!this.moved || this.at_s >= this.wish.duration) this.at_s = 0
     this.playing = this.moved = true
     element('nodes-play').textContent = 'Stop'
-    let last = performance.now()
+    let last = null // the time of the first frame: it may be one before the click
     const frame = now => {
       if (!this.playing) return
+      last ??= now
       this.scrub(Math.min(this.wish.duration, this.at_s + (now - last) / 1000))
       last = now
       if (this.at_s >= this.wish.duration) this.stop()
