@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chromium for browser.py, driven by Playwright. The first line that comes says which one; each other line is {script, args}, a
-// script that is run with the page, and is answered by a line {result} or {error}, with what the browser complained of (said)
-// and asked since the last one.
+// script that is run with the page, and is answered by a line {result} or {error}, with what the browser complained of (said),
+// asked, and received since the last one.
 import {createInterface} from "node:readline";
 import {createRequire} from "node:module";
 import {readFileSync} from "node:fs";
@@ -14,6 +14,7 @@ const {executable, flags, width, height, dark} = JSON.parse((await lines.next())
 const browser = await chromium.launch({executablePath: executable, args: flags});
 const context = await browser.newContext({viewport: {width, height}, colorScheme: dark ? "dark" : "light"});
 const said = [], asked = [];
+let received = 0;  // bytes, as they came
 
 // Playwright tells of no icon and of no data:, so the debugger is asked.
 async function watch(page) {
@@ -26,6 +27,7 @@ async function watch(page) {
   page.on("crash", () => said.push("the page crashed"));
   const session = await context.newCDPSession(page);
   session.on("Network.requestWillBeSent", one => asked.push(one.request.url));
+  session.on("Network.loadingFinished", one => { received += one.encodedDataLength; });
   await session.send("Network.enable");
   return page;
 }
@@ -75,6 +77,7 @@ for await (const line of lines) {
   } catch (error) {
     answer.error = String(error?.stack || error);
   }
-  process.stdout.write(JSON.stringify({...answer, said: said.splice(0), asked: asked.splice(0)}) + "\n");
+  process.stdout.write(JSON.stringify({...answer, said: said.splice(0), asked: asked.splice(0), received}) + "\n");
+  received = 0;
 }
 await browser.close();

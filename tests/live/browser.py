@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's Chromium, driven by playwright-core (browser.mjs), as people use it. The one way in which a test opens a page.
 
-Whatever the browser complains of is kept (`complaints`), and each address that it asks (`asked`). No other host can be
-reached, and axe-core looks for what keeps people out."""
+Whatever the browser complains of is kept (`complaints`), and each address that it asks (`asked`), and the bytes that
+came (`received`). No other host can be reached, and axe-core looks for what keeps people out."""
 import json
 import os
 import pathlib
@@ -26,7 +26,7 @@ class Browser:
 
     def __init__(self, width=1280, height=900, dark=False, flags=()):
         install_node_packages()
-        self.complaints, self.asked, self.rest = [], [], b''
+        self.complaints, self.asked, self.received, self.rest = [], [], 0, b''
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(['node', 'browser.mjs'], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         start_new_session=True)
@@ -44,6 +44,7 @@ class Browser:
         answer = self.hear()
         self.complaints += answer['said']
         self.asked += answer['asked']
+        self.received += answer['received']
         if 'error' in answer:
             raise AssertionError(f'{answer["error"]}\n{self.complaints}')
         return answer['result']

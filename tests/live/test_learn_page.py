@@ -59,9 +59,7 @@ class Case(PagesCase):
 
 class Served(Case):
     def test_files_are_small_and_the_policy_is_that_of_the_playground(self):
-        self.visit('await open(args + "learn#2");')
-        self.assertEqual(self.names(), ['learn', 'learn.js', 'play.css', 'play.wasm'])
-        policy = self.sizes_and_policy('/learn', '/learn.js', '/play.css', '/play.wasm')
+        policy = self.looks_cold('learn', 'learn.js', 'play.css', 'play.wasm')
         self.assertEqual(policy, self.ask('/play')[0].getheader('Content-Security-Policy'))
 
     def test_a_link_may_lead_there_and_no_other_page_may_ask(self):
@@ -85,7 +83,7 @@ class Numbers(Case):
               found.push(await read());
             }
             return found;''', {'own': self.own, 'asked': asked, 'drawn': DRAWN})
-        self.assertTrue(self.names())
+        self.assertTrue(self.browser.asked)
         anchors = {'#' + re.sub(r'[-\s]+', '-', re.sub(r'[^\w\s-]', '', head).strip().lower())
                    for head in re.findall(r'^## (.*)$', (ROOT / 'docs/labs.md').read_text(encoding='utf-8'), re.M)}
         for (lab, seed), page, report in zip(asked, found, native(*asked), strict=True):

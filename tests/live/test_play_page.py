@@ -30,9 +30,7 @@ class Case(PagesCase):
 
 class Served(Case):
     def test_files_are_small_and_the_policy_is_strict(self):
-        self.show()
-        self.assertEqual(self.names(), ['play', 'play.css', 'play.js', 'play.wasm'])
-        policy = self.sizes_and_policy('/play', '/play.css', '/play.js', '/play.wasm')
+        policy = self.looks_cold('play', 'play.css', 'play.js', 'play.wasm')
         for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "frame-ancestors 'none'", "form-action 'none'"):
             self.assertIn(part, policy)
         self.assertNotIn("'unsafe-inline'", policy)
