@@ -109,6 +109,11 @@ class Dashboard(unittest.TestCase):
             self.assertIn(f'<td class="n">{row["count"]}</td>', shown)
         self.assertTrue(top)
 
+    def test_a_line_of_a_chart_is_called_what_it_is(self):
+        weir = self.serve()
+        marks, said = visit(f'http://127.0.0.1:{weir.http}/', 'return page.evaluate("[0, 0.125, 0.375, 62.5, 3750, 12500, 1250000].map(mark_of)");')
+        self.assertEqual((marks, said), (['0', '0.125', '0.375', '62.5', '3750', '12.5 k', '1.25 M'], []))
+
     def test_without_a_token_nothing_is_shown(self):
         weir = self.serve(f'auth: {{ required: always, tokens: [ {{ name: view, secret: {SECRET}, rights: [metrics] }} ] }}\n')
         shown, _ = browse(f'http://127.0.0.1:{weir.http}/')
