@@ -2,7 +2,7 @@
 // Algorithms side by side: the form, five charts, the state inside at the scrubbed time, and the numbers of all.
 import {cursor, draw, legend, short, top_of} from './chart.mjs'
 import {element, form, make, parts_of, show_address, soon, span_text, table, time_in, whole, wish_of} from './dom.mjs'
-import {ALGORITHMS, COLUMNS, DELAYED, Lanes, REFUSED} from './lanes.mjs'
+import {ALGORITHMS, COLUMNS, DELAYED, Lanes, REFUSED, SECONDS_MAX} from './lanes.mjs'
 import {drawn_of, events_of} from './patterns.mjs'
 
 const TITLES = ['Token bucket', 'Leaky bucket', 'Fixed window', 'Sliding log', 'Sliding counter']
@@ -241,6 +241,7 @@ export class AlgorithmsDemo {
   }
 
   show() {
+    this.at_s = Math.min(this.at_s, this.events.duration_s)
     this.draw()
     const sums = this.lanes.lanes.map(lane => this.lanes.sums(lane))
     table(
@@ -270,7 +271,7 @@ export class AlgorithmsDemo {
       ])
     )
     element('scrub').max = this.events.duration_s
-    this.scrub(Math.min(this.at_s, this.events.duration_s))
+    this.scrub(this.at_s)
     this.show_seconds()
   }
 
@@ -376,7 +377,8 @@ export class AlgorithmsDemo {
     if (this.lanes && element('seconds').closest('details').open)
       table(
         element('seconds'),
-        'Second by second: requests that were admitted, delayed ones too',
+        'Second by second: requests that were admitted, delayed ones too' +
+          (this.events.duration_s > SECONDS_MAX ? `; the first ${whole(SECONDS_MAX)}` : ''),
         ['#second', '#asked', ...TITLES.map(title => '#' + title)],
         this.lanes.seconds().map(row => row.map(whole))
       )
