@@ -6,6 +6,7 @@ came (`received`). No other host can be reached, and axe-core looks for what kee
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -107,8 +108,12 @@ class Browser:
         self.close()
 
 
-def visit(url, script, args=None, **options):
-    """(what the script returns, what the browser complained of), of a browser of its own."""
+def visit(url, script, args=None, elsewhere=False, **options):
+    """(what the script returns, what the browser complained of), of a browser of its own; the page may ask its own server alone."""
     with Browser(**options) as browser:
         browser.open(url)
-        return browser.do(script, args), browser.complaints
+        result = browser.do(script, args)
+        own = re.match(r'\w+://[^/]*/', url)[0]
+        others = [one for one in browser.asked if not one.startswith((own, 'data:', 'about:'))]
+        assert elsewhere or not others, others
+        return result, browser.complaints

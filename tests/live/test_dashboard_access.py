@@ -188,7 +188,7 @@ return [stops, unseen, span, open_table, await text_of("#rules-done")];
                 (text, frames), _ = visit(f'http://{host}:{site.port}/', '''
 await shown("#out", "done");
 return [await text_of("#out"), await Promise.all(page.frames().map(frame => frame.content()))];
-''', flags=ATTACK_FLAGS)
+''', elsewhere=True, flags=ATTACK_FLAGS)
                 lines = dict(line.rsplit(' ', 1) if line.endswith('failed') else line.split(' opaque ') if ' opaque ' in line
                              else (line, '') for line in text.splitlines() if line)
                 for name, said in lines.items():

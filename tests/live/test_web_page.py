@@ -68,12 +68,12 @@ class Site:
 
 def attack(url):
     """What the page of a site of somebody else's could do."""
-    return visit(url, 'await shown("#out", "done"); return text_of("#out");', flags=ATTACK_FLAGS)[0]
+    return visit(url, 'await shown("#out", "done"); return text_of("#out");', elsewhere=True, flags=ATTACK_FLAGS)[0]
 
 
 def read(url):
     """What a person reads there."""
-    return visit(url, 'return text_of("body");', flags=ATTACK_FLAGS)[0]
+    return visit(url, 'return text_of("body");', elsewhere=True, flags=ATTACK_FLAGS)[0]
 
 
 class WebPage(unittest.TestCase):
