@@ -46,8 +46,8 @@ class PagesCase(unittest.TestCase):
         self.assertEqual(self.browser.complaints, [])
         self.assertEqual([one for one in self.browser.asked if not one.startswith((*self.may_ask, 'data:,', 'about:blank'))], [])
 
-    def ask(self, path, method='GET', body=None, **fields):
-        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=60)
+    def ask(self, path, method='GET', body=None, port=None, **fields):
+        client = http.client.HTTPConnection('127.0.0.1', port or self.weir.http, timeout=60)
         client.request(method, path, body, {name.replace('_', '-'): value for name, value in fields.items()})
         answer = client.getresponse()
         body = answer.read()

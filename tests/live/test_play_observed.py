@@ -10,6 +10,7 @@ from cluster import metrics
 from otlp_receiver import Receiver
 from pages_case import PagesCase
 from redis_server import wait_for
+from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir
 
 # The windows are so long that none ends in a test: what is refused depends on no clock.
 LIMITS = '''limits:
@@ -292,6 +293,20 @@ class DenyBy200(Case):
         self.assertEqual(ask('/v1/check?deny=200', 1, kind='strict')[:4], (200, 'application/json', False, False), 'refused for good')
         for path in ('/v1/check', '/v1/check?deny=2000', '/v1/check?deny=403', '/v1/check?other=1'):
             self.assertEqual(ask(path, 1)[:4], (429, 'application/problem+json', False, False), path)
+
+    def test_it_makes_nobody_admit(self):
+        """Where the engine is gone and the limit closed, neither; and a proxy, which goes by the status, cannot ask for 200 at all."""
+        config = FORWARDED_NGINX + """engine: { redis: { servers: ["127.0.0.1:1"] } }
+limits: [ { name: closed, key: [user], rate: 5/hour, sharing: exact, on_failure: closed } ]
+"""
+        with Weir(config) as weir:
+            question = json.dumps({'attributes': {'user': 'ada'}})
+            answer, body = self.ask('/v1/check?deny=200', 'POST', question, port=weir.http)
+            self.assertEqual((answer.status, json.loads(body)['admitted'], json.loads(body)['status']), (200, False, 503))
+            self.assertEqual(self.ask('/v1/check', 'POST', question, port=weir.http)[0].status, 503)
+            for query, status in (('', 503), ('&deny=403', 403), ('&deny=200', 400), ('&deny=%32%30%30', 400), ('&deny=403&deny=200', 400)):
+                answer, _ = self.ask(f'/v1/auth?user=ada{query}', port=weir.http, **NGINX_FIELDS)
+                self.assertEqual(answer.status, status, query)
 
     def test_the_limits_tell_their_numbers(self):
         limits = {one['limit']: one for one in json.loads(self.ask('/v1/limits')[1])['limits']}
