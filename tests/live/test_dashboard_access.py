@@ -70,7 +70,8 @@ function events(name) {
 }
 (async () => {
   say(typeof take === "undefined" ? "script refused" : "script ran");
-  for (const path of ["/", "/v1/hour", "/v1/live", "/v1/limits", "/v1/state", "/v1/top", "/v1/nodes", "/v1/rules", "/metrics"]) {
+  for (const path of ["/", "/play", "/learn", "/play.wasm", "/docs/", "/v1/hour", "/v1/live", "/v1/limits", "/v1/state", "/v1/top", "/v1/nodes",
+                      "/v1/rules", "/metrics"]) {
     await one("read " + path, path, {});
     await one("blind " + path, path, {mode: "no-cors"});
   }
