@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants machines bench algorithms scenarios labs demo-lock playground measure-sharing fuzz lint format install deb site clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios labs demo-lock playground pictures measure-sharing fuzz lint format install deb site clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -55,6 +55,9 @@ demo-lock: all ## the story of the paused client, with real processes and stores
 
 playground: all ## /play and /learn as files: a folder for any web server, and one file each for a disk
 	python3 play/bundle.py --wasm $(BUILD)/play/play.wasm --folder $(BUILD)/playground
+
+pictures: all ## docs/img/*.png: what the pages look like, with some traffic
+	$(PYTHON) scripts/pictures --build $(BUILD) $(ARGS)
 
 measure-sharing: all ## three nodes behind nginx: write the measured tables of docs/sharing.md
 	scripts/measure-sharing --build $(BUILD)

@@ -13,6 +13,7 @@ Browsers load neither modules nor .wasm from a disk. So the modules become one s
 loses its word, and what a module depends on stands before it. A name may stand at the top of one module only."""
 import argparse
 import base64
+import gzip
 import hashlib
 import json
 import pathlib
@@ -94,9 +95,11 @@ def single(page, style, code, module):
 
 
 def write_c(files, target):
-    arrays = ''.join(f'static const unsigned char file_{number}[] = {{ {",".join(map(str, data))} }};\n'
-                     for number, data in enumerate(files.values()))
-    rows = ''.join(f'    {{ "{kind}", file_{number}, sizeof file_{number} }},\n' for number, kind in enumerate(files))
+    packed = [gzip.compress(data, mtime=0) for data in files.values()]
+    arrays = ''.join(f'static const unsigned char {name}_{number}[] = {{ {",".join(map(str, data))} }};\n'
+                     for name, all_of in (('file', files.values()), ('packed', packed)) for number, data in enumerate(all_of))
+    rows = ''.join(f'    {{ "{kind}", file_{number}, packed_{number}, sizeof file_{number}, sizeof packed_{number} }},\n'
+                   for number, kind in enumerate(files))
     target.write_text(f'/* Made of play/page by bundle.py. */\n#include "serve/http_play.h"\n\n{arrays}\n'
                       f'const struct weir_play_file weir_play_files[] = {{\n{rows}}};\n'
                       f'const size_t weir_play_files_count = {len(files)};\n', encoding='utf-8')

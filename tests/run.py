@@ -39,7 +39,7 @@ ASAN_LIVE_WORKERS = 2
 UNIT_WORKERS = 4  # some of them sleep; those begin first, by their priority in meson.build
 LIVE_WORKERS = 4
 LIVE_ALONE = {'test_bench', 'test_redis_overload'}
-LIVE_LONGEST = ('test_deb', 'test_lab', 'test_dashboard_access', 'test_play_page', 'test_learn_page', 'test_dashboard_live', 'test_dashboard_rules', 'test_site', 'test_redis_sentinel_window', 'test_revisions', 'test_cli_lock', 'test_lock_postgres', 'test_redis_rights',
+LIVE_LONGEST = ('test_deb', 'test_lab', 'test_dashboard_access', 'test_play_page', 'test_learn_page', 'test_play_addresses', 'test_dashboard_live', 'test_dashboard_rules', 'test_site', 'test_redis_sentinel_window', 'test_revisions', 'test_cli_lock', 'test_lock_postgres', 'test_redis_rights',
                 'test_lock_postgres_faults', 'test_redis_cluster', 'test_lock_etcd', 'test_session_branch_table',
                 'test_redis_sentinel', 'test_lock_sqlite', 'test_cluster', 'test_hold', 'test_redis_faults',
                 'test_recipe_haproxy', 'test_session_servers', 'test_redis_client', 'test_session', 'test_sessions_http',

@@ -2,7 +2,7 @@
 // Algorithms side by side: the form, five charts, the state inside at the scrubbed time, and the numbers of all.
 import {cursor, draw, legend, short, top_of} from './chart.mjs'
 import {element, form, make, parts_of, show_address, soon, span_text, table, time_in, whole, wish_of} from './dom.mjs'
-import {ALGORITHMS, COLUMNS, DELAYED, Lanes, REFUSED} from './lanes.mjs'
+import {ALGORITHMS, COLUMNS, DELAYED, Lanes, REFUSED, SECONDS_MAX} from './lanes.mjs'
 import {drawn_of, events_of} from './patterns.mjs'
 
 const TITLES = ['Token bucket', 'Leaky bucket', 'Fixed window', 'Sliding log', 'Sliding counter']
@@ -205,7 +205,6 @@ export class AlgorithmsDemo {
       this.events = events_of(this.wish, limit_of(this.wish))
       this.share()
       this.lanes = new Lanes(this.core, limit_of(this.wish), this.events)
-      element('lanes-wrong').textContent = this.events.note
       for (let last = began; this.lanes.step();) {
         if (performance.now() - last > 30) {
           await new Promise(resolve => setTimeout(resolve))
@@ -213,6 +212,7 @@ export class AlgorithmsDemo {
           last = performance.now()
         }
       }
+      element('lanes-wrong').textContent = this.events.note // with the numbers that it is about, not before
       this.show()
       element('lanes-took').textContent =
         `${whole(this.events.times.length)} requests, decided five times and drawn in ` +
@@ -241,6 +241,7 @@ export class AlgorithmsDemo {
   }
 
   show() {
+    this.at_s = Math.min(this.at_s, this.events.duration_s)
     this.draw()
     const sums = this.lanes.lanes.map(lane => this.lanes.sums(lane))
     table(
@@ -270,7 +271,7 @@ export class AlgorithmsDemo {
       ])
     )
     element('scrub').max = this.events.duration_s
-    this.scrub(Math.min(this.at_s, this.events.duration_s))
+    this.scrub(this.at_s)
     this.show_seconds()
   }
 
@@ -347,10 +348,11 @@ export class AlgorithmsDemo {
     if (!this.moved || this.at_s >= this.events.duration_s) this.at_s = 0
     this.playing = this.moved = true
     element('play').textContent = 'Stop'
-    let last = performance.now(),
+    let last = null, // the time of the first frame: it may be one before the click
       drawn = 0
     const frame = now => {
       if (!this.playing) return
+      last ??= now
       const speed = Number(element('speed').value),
         to = this.at_s + ((now - last) / 1000) * speed
       const next = Math.min(to, Math.floor(this.at_s + 1e-9) + 1, this.events.duration_s)
@@ -375,7 +377,8 @@ export class AlgorithmsDemo {
     if (this.lanes && element('seconds').closest('details').open)
       table(
         element('seconds'),
-        'Second by second: requests that were admitted, delayed ones too',
+        'Second by second: requests that were admitted, delayed ones too' +
+          (this.events.duration_s > SECONDS_MAX ? `; the first ${whole(SECONDS_MAX)}` : ''),
         ['#second', '#asked', ...TITLES.map(title => '#' + title)],
         this.lanes.seconds().map(row => row.map(whole))
       )

@@ -147,14 +147,17 @@ export function address() {
   return {demo, parts: new URLSearchParams(rest || '')}
 }
 
-// Soon: browsers do not let a page do it as often as a slider moves. Not where another demo has been gone to meanwhile.
+// Soon: browsers do not let a page do it as often as a slider moves. Not where another demo has been gone to meanwhile: what
+// one that is left still computes may not keep the one that is shown from its address.
 let address_timer = 0
 export function show_address(demo, parts) {
   const text = parts.toString(),
-    wanted = `#${demo}${text ? '?' + text : ''}`
+    wanted = `#${demo}${text ? '?' + text : ''}`,
+    is_here = () => ['', demo].includes(address().demo)
+  if (!is_here()) return
   clearTimeout(address_timer)
   address_timer = setTimeout(() => {
-    if (location.hash !== wanted && ['', demo].includes(address().demo)) history.replaceState(null, '', wanted)
+    if (location.hash !== wanted && is_here()) history.replaceState(null, '', wanted)
   }, 200)
 }
 

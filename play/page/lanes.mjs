@@ -9,6 +9,7 @@ export const ADMITTED = 1
 export const DELAYED = 2
 // In which the charts are drawn, on any screen: as many as the narrowest has pixels for.
 export const COLUMNS = 300
+export const SECONDS_MAX = 3600 // that a table shows
 const CHUNK = 8192
 export const LOOKS = [
   'used',
@@ -178,11 +179,13 @@ export class Lanes {
   }
 
   // Second by second: [second, asked, admitted and delayed by each lane].
+  // The first SECONDS_MAX.
   seconds() {
-    const count = Math.ceil(this.duration_ns / 1e9)
+    const count = Math.min(SECONDS_MAX, Math.ceil(this.duration_ns / 1e9))
     const rows = Array.from({length: count}, (_, second) => [second, 0, 0, 0, 0, 0, 0])
     for (let i = 0; i < this.times.length; i++) {
-      const row = rows[Math.min(count - 1, Math.floor(this.times[i] / 1e9))]
+      const row = rows[Math.floor(this.times[i] / 1e9)]
+      if (!row) break
       row[1]++
       this.lanes.forEach((lane, number) => {
         row[2 + number] += lane.said[i] === REFUSED ? 0 : 1

@@ -13,7 +13,7 @@ const begun = {}
 
 function show_demo(core) {
   const {demo, parts} = address(),
-    name = demo in DEMOS ? demo : 'algorithms'
+    name = Object.hasOwn(DEMOS, demo) ? demo : 'algorithms'
   for (const other of Object.keys(DEMOS)) {
     element(`demo-${other}`).hidden = other !== name
     const link = document.querySelector(`nav a[href="#${other}"]`)

@@ -7,6 +7,9 @@ import {element, form, make, parts_of, show_address, soon, span_text, table, tim
 
 const BEGUN_S = 3
 const NET_HIGH = 122
+const RUN_SECONDS_MAX = 60
+const RUN_REQUESTS_MAX = 200000
+const RUN_MESSAGES_MAX = 3000000 // of nodes that all tell each other
 const NAIVE = [
   ['naive-cache', 'a count that is cached'],
   ['naive-get-incr', 'GET, then INCR'],
@@ -45,7 +48,7 @@ export const CLUSTER = [
   field('drift', 'clocks fast or slow by up to ppm', 0, 0, 1000),
   field('deadline', 'an answer is awaited, ms', 100, 1, 10000),
   field('chunk_ttl', 'leased: a chunk lasts, ms', 2000, 10, 60000),
-  field('duration', 'seconds in all', 10, 1, 60),
+  field('duration', 'seconds in all', 10, 1, RUN_SECONDS_MAX),
   field('seed', 'seed', 1, 0, 4294967295)
 ]
 const FAULTS = [
@@ -64,6 +67,8 @@ const fault_title = fault =>
   ) || [])[1]
 const OF_NODES = ['partition', 'crash', 'pause']
 
+const seconds_of = word => Math.min(RUN_SECONDS_MAX, Math.max(0, Number(word) || 0))
+
 // "partition:4:2.5:7" in an address: kind, nodes, from, until.
 export function faults_of(text) {
   return text
@@ -73,8 +78,8 @@ export function faults_of(text) {
     .map(([kind, nodes, from, until]) => ({
       kind: kind === 'engine-pause' ? 'pause' : kind,
       nodes: OF_NODES.includes(kind) ? Number(nodes) >>> 0 : 0,
-      from_s: Number(from) || 0,
-      until_s: Number(until) || 0,
+      from_s: seconds_of(from),
+      until_s: seconds_of(until),
       step_s: kind === 'step' ? 1 : kind === 'duplicate' ? 0.1 : 0
     }))
     .slice(0, FAULTS_MAX)
@@ -132,8 +137,10 @@ export class NodesDemo {
       plan = this.plan()
     this.share()
     try {
-      if (plan.nodes * plan.rate * this.wish.duration > 200000)
-        throw new Error('more than 200,000 requests: fewer nodes, a lower rate or a shorter time')
+      if (plan.nodes * plan.rate * this.wish.duration > RUN_REQUESTS_MAX)
+        throw new Error(`more than ${whole(RUN_REQUESTS_MAX)} requests: fewer nodes, a lower rate or a shorter time`)
+      if ((plan.nodes * (plan.nodes - 1) * plan.duration_ns) / plan.interval_ns > RUN_MESSAGES_MAX)
+        throw new Error(`more than ${whole(RUN_MESSAGES_MAX)} messages: fewer nodes, a longer interval or a shorter time`)
       const began = performance.now()
       this.ours = run_of(this.core, plan, this.modes.indexOf(this.wish.mode))
       this.naive = run_of(this.core, plan, this.modes.indexOf(this.wish.beside))
@@ -299,9 +306,10 @@ export class NodesDemo {
     if (!this.moved || this.at_s >= this.wish.duration) this.at_s = 0
     this.playing = this.moved = true
     element('nodes-play').textContent = 'Stop'
-    let last = performance.now()
+    let last = null // the time of the first frame: it may be one before the click
     const frame = now => {
       if (!this.playing) return
+      last ??= now
       this.scrub(Math.min(this.wish.duration, this.at_s + (now - last) / 1000))
       last = now
       if (this.at_s >= this.wish.duration) this.stop()

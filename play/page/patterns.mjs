@@ -4,6 +4,7 @@ import {chance_from, exponential} from './chance.mjs'
 
 export const EVENTS_MAX = 1000000
 export const LOG_LINES_MAX = 200000
+export const LOG_SPAN_NS = 100 * 86400e9 // a double holds each nanosecond of it
 const SECOND_NS = 1e9
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 
@@ -106,19 +107,24 @@ function logged(wish) {
     .map(time_of_line)
     .filter(time => !Number.isNaN(time))
     .sort((a, b) => a - b)
-  const times = read.map(time => Math.round((time - read[0]) * 1e6))
-  return {times, unread: lines.length - read.length}
+  const times = read.map(time => Math.round((time - read[0]) * 1e6)).filter(time => time <= LOG_SPAN_NS)
+  return {times, unread: lines.length - read.length, late: read.length - times.length}
 }
 
 // wish: what the form says; limit: {count, period_ns}. `note` says what was left out.
 export function events_of(wish, limit) {
   if (wish.pattern === 'log') {
-    const {times, unread} = logged(wish)
+    const {times, unread, late} = logged(wish)
     const last_s = times.length > 0 ? times[times.length - 1] / SECOND_NS : 0
     return {
       times: Float64Array.from(times),
       duration_s: Math.max(1, Math.ceil(last_s + 0.001)),
-      note: unread > 0 ? `${unread} lines without a time were left out` : ''
+      note: [
+        unread > 0 ? `${unread} lines without a time were left out` : '',
+        late > 0 ? `${late} lines more than 100 days after the first were left out` : ''
+      ]
+        .filter(Boolean)
+        .join('; ')
     }
   }
   const makers = {

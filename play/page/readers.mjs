@@ -6,6 +6,7 @@ export const READ_COLUMNS = 300
 export const REPLICAS_MAX = 4
 export const READ_FAULTS_MAX = 16
 export const FAIL = 2
+const FAULT_UNTIL_MAX_MS = 3600000
 export const SETTINGS = [
   'seed',
   'replicas',
@@ -73,6 +74,8 @@ export function readers_run(core, settings, faults) {
 
 export const broken_text = broken => GUARANTEES.filter((_, bit) => (broken >>> bit) & 1).join('; ')
 
+const within = (most, word) => Math.min(most, Math.max(0, Math.floor(Number(word)) || 0))
+
 // The best known fault of each kind, in an address: "fail:2:8000:8400".
 export const read_faults_of = text =>
   text
@@ -81,9 +84,9 @@ export const read_faults_of = text =>
     .filter(([kind]) => FAULT_KINDS.includes(kind))
     .map(([kind, server, from, until]) => ({
       kind,
-      server: Math.min(REPLICAS_MAX, Math.floor(Number(server)) || 0),
-      from_ms: Math.floor(Number(from)) || 0,
-      until_ms: Math.floor(Number(until)) || 0
+      server: within(REPLICAS_MAX, server),
+      from_ms: within(FAULT_UNTIL_MAX_MS, from),
+      until_ms: within(FAULT_UNTIL_MAX_MS, until)
     }))
     .slice(0, READ_FAULTS_MAX)
 export const read_faults_text = faults =>

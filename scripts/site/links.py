@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / 'docs'
 LINK = re.compile(r'(\]\()(?!\w+:|#)([^)#\s]+)')
 CODE = re.compile(r'^```.*?^```|`(?:[^`\n]|\n(?!\n))*`', re.M | re.S)
+OWN = ('site.css', 'site.js')
 UNSEARCHED = ('soak.md', 'mutants.md', 'semantics-tests.md')  # long tables of runs and names of tests
 SCRIPT = re.compile(r'<script(?![^>]*\b(?:src|type)=)[^>]*>(.*?)</script>', re.S)
 UNWANTED = ('404.html', 'sitemap.xml', 'sitemap.xml.gz', 'objects.inv', '*.map', 'assets/javascripts/lunr')
@@ -73,7 +74,23 @@ def on_files(files, config):
                 files.append(File.generated(config, in_site(path), abs_src_path=str(path)))
         if path.suffix == '.md' and not path.is_dir():
             todo += [target for target in targets(path) if target not in todo and target.exists()]
+    for name in OWN:
+        files.append(File.generated(config, name, abs_src_path=str(pathlib.Path(__file__).with_name(name))))
     return files
+
+
+def on_post_page(output, page, config):
+    """Names for what the theme leaves without one, for whoever listens to a page (axe-core finds them)."""
+    titles = [title for item in config.nav for title in item]
+
+    def label(match):
+        words = re.sub('<[^>]*>', '', re.search(rf'id="{match[1]}"[^>]*>(.*?)</', output, re.S)[1]).strip()
+        return match[0] if words else f'aria-label="{titles[int(match[2]) - 1]}"'
+
+    output = output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
+    output = re.sub(r'aria-labelledby="(__nav_(\d+)_label)"', label, output)
+    output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output)  # a part of a table of contents
+    return re.sub(r'<th( [^>]*)?></th>', r'<td\1></td>', output)
 
 
 def on_page_markdown(markdown, page, config, files):

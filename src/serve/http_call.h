@@ -122,6 +122,10 @@ void weir_http_reply_shared(const struct weir_http_call *call, const char *type,
                             const uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
+/* "gzip" among codings with commas: may a body come packed, with its Content-Encoding? With a weight it is passed over:
+ * who gives one says rather what they prefer, and all take what is not packed. */
+bool weir_http_takes_gzip(const struct weir_http_request *request);
+
 /* The head of an answer that ends with the connection: what follows is written to it as it comes. */
 void weir_http_reply_stream(const struct weir_http_call *call, const char *type, const char *fields);
 

@@ -16,7 +16,8 @@
     "X-Content-Type-Options: nosniff\r\n"                                                                              \
     "Referrer-Policy: no-referrer\r\n"                                                                                 \
     "Cross-Origin-Opener-Policy: same-origin\r\n"                                                                      \
-    "Cross-Origin-Resource-Policy: same-origin\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n"                                                                    \
+    "Vary: Accept-Encoding\r\n"
 
 static void reply(struct weir_http_call *call, const char *kind, const char *type)
 {
@@ -27,7 +28,11 @@ static void reply(struct weir_http_call *call, const char *kind, const char *typ
         weir_http_reply_problem(call, 404, "", "this weir was built without its playground; /play says why");
         return;
     }
-    weir_http_reply_shared(call, type, FIELDS, weir_play_files[i].bytes, weir_play_files[i].size);
+    const struct weir_play_file *file = &weir_play_files[i];
+    if (weir_http_takes_gzip(call->request))
+        weir_http_reply_shared(call, type, FIELDS "Content-Encoding: gzip\r\n", file->packed, file->packed_size);
+    else
+        weir_http_reply_shared(call, type, FIELDS, file->bytes, file->size);
 }
 
 void weir_http_play(struct weir_http_call *call)

@@ -223,6 +223,31 @@ void weir_http_send_rest(struct weir_conn *conn)
     }
 }
 
+static struct weir_slice trim(struct weir_slice text)
+{
+    const char *at = text.data;
+    size_t size = text.size;
+    for (; size > 0 && (*at == ' ' || *at == '\t'); size--)
+        at++;
+    while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t'))
+        size--;
+    return (struct weir_slice){ at, size };
+}
+
+bool weir_http_takes_gzip(const struct weir_http_request *request)
+{
+    const struct weir_http_header *field = weir_http_find(request, "accept-encoding");
+    const char *at = field ? field->value.data : "", *end = at + (field ? field->value.size : 0);
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *stop = comma ? comma : end;
+        if (weir_http_is(trim((struct weir_slice){ at, (size_t)(stop - at) }), "gzip"))
+            return true;
+        at = stop + (comma ? 1 : 0);
+    }
+    return false;
+}
+
 void weir_http_reply_stream(const struct weir_http_call *call, const char *type, const char *fields)
 {
     const size_t room = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2;

@@ -27,33 +27,6 @@ bool weir_http_docs_path(struct weir_slice path)
            (path.size == size || ((const char *)path.data)[size] == '/');
 }
 
-static struct weir_slice trim(struct weir_slice text)
-{
-    const char *at = text.data;
-    size_t size = text.size;
-    for (; size > 0 && (*at == ' ' || *at == '\t'); size--)
-        at++;
-    while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t'))
-        size--;
-    return (struct weir_slice){ at, size };
-}
-
-/* "gzip" among codings with commas. With a weight it is passed over: who gives one says rather what they prefer, and
- * all take what is not packed. */
-static bool accepts_gzip(const struct weir_http_request *request)
-{
-    const struct weir_http_header *field = weir_http_find(request, "accept-encoding");
-    const char *at = field ? field->value.data : "", *end = at + (field ? field->value.size : 0);
-    while (at < end) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        const char *stop = comma ? comma : end;
-        if (weir_http_is(trim((struct weir_slice){ at, (size_t)(stop - at) }), "gzip"))
-            return true;
-        at = stop + (comma ? 1 : 0);
-    }
-    return false;
-}
-
 /* The same file as `make site` has packed it; NULL: it has not. */
 static const struct weir_site_file *packed(const struct weir_site *site, struct weir_slice name)
 {
@@ -77,7 +50,7 @@ static void reply_file(struct weir_http_call *call, const struct weir_site *site
 {
     char fields[WEIR_SITE_FIELDS_MAX + 32];
     struct weir_text text = weir_text_init(fields, sizeof(fields) - 1);
-    const struct weir_site_file *small = accepts_gzip(call->request)
+    const struct weir_site_file *small = weir_http_takes_gzip(call->request)
                                              ? packed(site, (struct weir_slice){ file->name, strlen(file->name) })
                                              : NULL;
     weir_text_str(&text, weir_site_fields(site));

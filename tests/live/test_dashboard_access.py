@@ -6,10 +6,10 @@ import unittest
 
 import test_dashboard_rules as rules
 import test_sessions_http as sessions
-from dashboard_browser import visit
+from browser import visit
 from test_dashboard_live import TOKENS, ask
 from test_rules_http import ADMIN, ask as ask_rules
-from test_web_page import Site
+from test_web_page import ATTACK_FLAGS, Site
 from weir_server import Resp, Weir
 
 SIZES = ((360, 640), (1280, 900), (3840, 2160))
@@ -70,7 +70,8 @@ function events(name) {
 }
 (async () => {
   say(typeof take === "undefined" ? "script refused" : "script ran");
-  for (const path of ["/", "/v1/hour", "/v1/live", "/v1/limits", "/v1/state", "/v1/top", "/v1/nodes", "/v1/rules", "/metrics"]) {
+  for (const path of ["/", "/play", "/learn", "/play.wasm", "/docs/", "/v1/hour", "/v1/live", "/v1/limits", "/v1/state", "/v1/top", "/v1/nodes",
+                      "/v1/rules", "/metrics"]) {
     await one("read " + path, path, {});
     await one("blind " + path, path, {mode: "no-cors"});
   }
@@ -188,7 +189,7 @@ return [stops, unseen, span, open_table, await text_of("#rules-done")];
                 (text, frames), _ = visit(f'http://{host}:{site.port}/', '''
 await shown("#out", "done");
 return [await text_of("#out"), await Promise.all(page.frames().map(frame => frame.content()))];
-''', flags=['--host-resolver-rules=MAP evil.example 127.0.0.1', '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests'])
+''', elsewhere=True, flags=ATTACK_FLAGS)
                 lines = dict(line.rsplit(' ', 1) if line.endswith('failed') else line.split(' opaque ') if ' opaque ' in line
                              else (line, '') for line in text.splitlines() if line)
                 for name, said in lines.items():

@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from dashboard_browser import visit
+from browser import visit
 from test_dashboard_live import ask
 from weir_server import Resp, Weir
 

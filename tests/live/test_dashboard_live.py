@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from dashboard_browser import visit
+from browser import Browser, visit
 from redis_server import wait_for
 from test_takeover import Chain
 from weir_server import Resp, Weir, read_all, read_until
@@ -296,6 +296,26 @@ return [before, await page.evaluate("rows.length"), await page.evaluate("rows[ro
             [[before, count, newest], _] = found[0]
             self.assertLess(newest, before)
             self.assertEqual(count, newest, 'rows of two processes are in one chart')
+
+    def test_the_page_goes_on_after_a_restart(self):
+        """At the same address, an hour that begins anew; meanwhile it says that nobody answers."""
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            port = free.getsockname()[1]
+        at_port = ('--http', f'127.0.0.1:{port}')
+        with Browser() as browser:
+            weir = Weir(LIMITS, arguments=at_port)
+            self.assertEqual(weir.http, port)
+            browser.open(f'http://127.0.0.1:{port}/')
+            browser.until('document.getElementById("state").textContent === "live" && rows.length >= 3')
+            weir.process.kill()  # no stream is ended in order
+            weir.process.wait()
+            browser.until('document.getElementById("state").className === "bad"')
+            self.assertIn('does not answer', browser.run('document.getElementById("state").textContent'))
+            self.assertTrue(browser.run('rows.length >= 3 && document.getElementById("shown").checkVisibility()'), 'what it had is gone')
+            weir.stop()
+            self.serve(arguments=at_port)
+            browser.until('document.getElementById("state").textContent === "live" && rows[0]?.number === 1 && rows.length === after')
+            self.assertEqual([one for one in browser.complaints if 'ERR_' not in one], [])
 
 
 if __name__ == '__main__':

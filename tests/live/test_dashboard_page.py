@@ -6,7 +6,7 @@ import json
 import re
 import unittest
 
-from dashboard_browser import visit
+from browser import visit
 from redis_server import wait_for
 from weir_server import Resp, Weir
 
@@ -108,6 +108,11 @@ class Dashboard(unittest.TestCase):
         for row in top:
             self.assertIn(f'<td class="n">{row["count"]}</td>', shown)
         self.assertTrue(top)
+
+    def test_a_line_of_a_chart_is_called_what_it_is(self):
+        weir = self.serve()
+        marks, said = visit(f'http://127.0.0.1:{weir.http}/', 'return page.evaluate("[0, 0.125, 0.375, 62.5, 3750, 12500, 1250000].map(mark_of)");')
+        self.assertEqual((marks, said), (['0', '0.125', '0.375', '62.5', '3750', '12.5 k', '1.25 M'], []))
 
     def test_without_a_token_nothing_is_shown(self):
         weir = self.serve(f'auth: {{ required: always, tokens: [ {{ name: view, secret: {SECRET}, rights: [metrics] }} ] }}\n')

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from dashboard_browser import visit
+from browser import visit
 from test_rules_http import ADMIN, AUTH, OTHER, ask
 from weir_server import BUILD, Weir
 

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import test_sessions_http as sessions
-from dashboard_browser import visit
+from browser import visit
 from redis_server import wait_for
 from weir_server import Resp, Weir, serving
 

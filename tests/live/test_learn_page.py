@@ -2,29 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of questions in a real browser, as weir serves it and from a disk: its numbers are those of the native simulator
 and of the records, it complains of nothing, asks nobody else, and everybody can use it."""
-import functools
-import gzip
-import http.client
-import http.server
 import json
-import pathlib
 import re
 import subprocess
-import tempfile
-import threading
 import unittest
 
-from dashboard_browser import visit
-from weir_server import BUILD, ROOT, Weir
+from pages_case import LINK, PagesCase
+from weir_server import BUILD, ROOT
 
-GZIP_MAX = 300_000
 SEEDS = (1, 7, 4294967295)
 DRAWN = (2, 9)
 SIZES = ((360, 640, False), (1280, 900, True), (3840, 2160, False))
-# `asked` is every address that the page wanted.
 PAGE = '''
-const asked = [];
-page.on("request", request => asked.push(request.url()));
 const ready = () => page.locator("body[data-ready=yes]").waitFor();
 const open = async address => { await page.goto("about:blank"); await page.goto(address); await ready(); };
 const titled = words => page.locator("h2", {hasText: words}).waitFor();
@@ -63,58 +52,25 @@ def record(lab):
     return json.loads(path.read_text(encoding='utf-8')) if path.exists() else None
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if not (BUILD / 'play/play.wasm').exists():
-            raise unittest.SkipTest('built without WebAssembly')
-        cls.weir = cls.enterClassContext(Weir())
-        cls.own = f'http://127.0.0.1:{cls.weir.http}/'
-
-    def visit(self, script, own=None, **options):
-        found, said = visit('about:blank', PAGE + script, own or self.own, **options)
-        self.assertEqual(said, [])
-        return found
-
-    def only_own(self, asked, *own):
-        self.assertTrue(asked)
-        self.assertEqual([one for one in asked if not one.startswith((*own, 'data:,', 'about:blank'))], [])
+class Case(PagesCase):
+    def visit(self, script, args=None):
+        return self.browser.do(PAGE + script, args or self.own)
 
 
 class Served(Case):
-    def ask(self, path, **fields):
-        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=60)
-        client.request('GET', path, headers={name.replace('_', '-'): value for name, value in fields.items()})
-        answer = client.getresponse()
-        body = answer.read()
-        client.close()
-        return answer, body
-
     def test_files_are_small_and_the_policy_is_that_of_the_playground(self):
-        total, policy = 0, self.ask('/play')[0].getheader('Content-Security-Policy')
-        asked = self.visit('await open(args + "learn#2"); return asked;')
-        self.assertEqual(sorted(path.removeprefix(self.own) for path in asked if path.startswith('http')),
-                         ['learn', 'learn.js', 'play.css', 'play.wasm'])
-        for path, kind in (('/learn', 'text/html; charset=utf-8'), ('/learn.js', 'text/javascript; charset=utf-8'),
-                           ('/play.css', 'text/css; charset=utf-8'), ('/play.wasm', 'application/wasm')):
-            answer, body = self.ask(path)
-            self.assertEqual((answer.status, answer.getheader('Content-Type')), (200, kind))
-            self.assertEqual(answer.getheader('Content-Security-Policy'), policy)
-            self.assertNotRegex(body, rb'(?i)https?://(?!www\.w3\.org/)', 'it names another host')
-            total += len(gzip.compress(body, mtime=0))
-        print(f'\n/learn and what it loads: {total:,} bytes (gzip)')
-        self.assertLess(total, GZIP_MAX)
+        policy = self.looks_cold('learn', 'learn.js', 'play.css', 'play.wasm')
+        self.assertEqual(policy, self.ask('/play')[0].getheader('Content-Security-Policy'))
 
     def test_a_link_may_lead_there_and_no_other_page_may_ask(self):
-        link = {'Sec_Fetch_Site': 'cross-site', 'Sec_Fetch_Mode': 'navigate'}
-        self.assertEqual(self.ask('/learn', **link)[0].status, 200)
-        self.assertEqual(self.ask('/learn.js', **link)[0].status, 403)
+        self.assertEqual(self.ask('/learn', **LINK)[0].status, 200)
+        self.assertEqual(self.ask('/learn.js', **LINK)[0].status, 403)
 
 
 class Numbers(Case):
     def test_each_question_has_those_of_the_simulator_and_of_the_record(self):
         asked = [(lab, seed) for lab in range(1, 11) for seed in (SEEDS if lab in DRAWN else (1,))]
-        found, requests = self.visit(READ + '''
+        found = self.visit(READ + '''
             const found = [];
             await open(args.own + "learn");
             for (const [lab, seed] of args.asked) {
@@ -126,8 +82,8 @@ class Numbers(Case):
               }
               found.push(await read());
             }
-            return [found, asked];''', {'own': self.own, 'asked': asked, 'drawn': DRAWN})
-        self.only_own(requests, self.own)
+            return found;''', {'own': self.own, 'asked': asked, 'drawn': DRAWN})
+        self.assertTrue(self.browser.asked)
         anchors = {'#' + re.sub(r'[-\s]+', '-', re.sub(r'[^\w\s-]', '', head).strip().lower())
                    for head in re.findall(r'^## (.*)$', (ROOT / 'docs/labs.md').read_text(encoding='utf-8'), re.M)}
         for (lab, seed), page, report in zip(asked, found, native(*asked), strict=True):
@@ -210,6 +166,7 @@ class Addresses(Case):
 class Everybody(Case):
     def test_axe_finds_nothing_and_nothing_is_cut_off(self):
         for width, height, dark in SIZES:
+            self.browser.shape(width, height, dark)
             found = self.visit('''
                 const found = [];
                 for (let lab = 1; lab <= 10; lab++) {
@@ -220,7 +177,7 @@ class Everybody(Case):
                   if (await page.evaluate(() => document.scrollingElement.scrollWidth > innerWidth))
                     found.push([lab, "wider than the screen"]);
                 }
-                return found;''', width=width, height=height, dark=dark)
+                return found;''')
             self.assertEqual(found, [], (width, dark))
 
     def test_a_keyboard_does_all(self):
@@ -245,43 +202,24 @@ class Everybody(Case):
             return page.evaluate(() => document.activeElement.ariaLabel);'''), 'Simulated, as a table')
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 class OfFiles(Case):
-    def setUp(self):
-        self.folder = self.enterContext(tempfile.TemporaryDirectory())
-        subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', self.folder], check=True,
-                       stdout=subprocess.DEVNULL)
-
     LOOK = READ + '''
         await open(args);
-        const found = await read();
-        return [found, await page.locator("nav[aria-label=Pages] a").evaluateAll(all => all.map(one => one.href)), asked];'''
+        return [await read(), await page.locator("nav[aria-label=Pages] a").evaluateAll(all => all.map(one => one.href))];'''
 
     def test_one_file_from_a_disk(self):
-        alone = pathlib.Path(self.folder, 'alone')
-        alone.mkdir()
-        pathlib.Path(self.folder, 'questions.html').rename(alone / 'questions.html')
-        address = f'file://{alone}/questions.html'
-        page, links, asked = self.visit(self.LOOK, f'{address}#9?seed=4')
+        address = self.alone('questions.html')
+        page, links = self.visit(self.LOOK, f'{address}#9?seed=4')
         Numbers.compare(self, page, native((9, 4))[0], record(9), ', seed 4')
-        self.assertEqual((links, page['docs']), ([f'file://{alone}/playground.html'], None))
-        self.only_own(asked, address)
+        self.assertEqual((links, page['docs']), ([address.replace('questions', 'playground')], None))
 
     def test_a_folder_on_any_web_server(self):
-        with http.server.ThreadingHTTPServer(('127.0.0.1', 0), functools.partial(Quiet, directory=self.folder)) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            own = f'http://127.0.0.1:{server.server_address[1]}/'
-            page, links, asked = self.visit(self.LOOK, f'{own}learn.html#4')
+        with self.other_server() as own:
+            page, links = self.visit(self.LOOK, f'{own}learn.html#4')
             Numbers.compare(self, page, native((4, 1))[0], None, '')
             self.assertEqual((links, page['docs']), ([own], None))
-            self.only_own(asked, own)
             links = self.visit('await open(args); return page.locator("nav[aria-label=Pages] a").evaluateAll(all => all.map(one => one.href));', own)
             self.assertEqual(links, [f'{own}learn.html'])
-            server.shutdown()
 
 
 if __name__ == '__main__':

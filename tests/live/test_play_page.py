@@ -2,75 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The playground in a real browser, as weir serves it and from a disk: it complains of nothing, asks nobody else, shows the
 numbers that the models have, keeps up, and can be used without a mouse and by a screen reader."""
-import functools
-import gzip
-import http.client
-import http.server
 import json
 import pathlib
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
-from browser import Browser
-from weir_server import BUILD, ROOT, Weir
-
-TESTS = ROOT / 'tests/play'
-GZIP_MAX = 300_000
-CELLS = '''(id => [...document.querySelectorAll(`#${id} tbody tr`)].map(row => [...row.cells].map(cell => cell.innerText)))'''
-AXE = '''axe.run(document, {resultTypes: ["violations"]}).then(said => said.violations.map(one =>
-  `${one.id}: ${one.help}: ${one.nodes.map(node => node.html).join(" ")}`))'''
+from pages_case import LINK, PagesCase
+from weir_server import BUILD, ROOT
 
 
-def install_axe():
-    """What package-lock.json says, once."""
-    installed, lock = TESTS / 'node_modules/.package-lock.json', TESTS / 'package-lock.json'
-    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        subprocess.run(['npm', 'ci'], cwd=TESTS, check=True, capture_output=True, timeout=240)
-    return (TESTS / 'node_modules/axe-core/axe.min.js').read_text(encoding='utf-8')
-
-
-def table(browser, name):
-    return browser.run(f'{CELLS}({json.dumps(name)})')
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if not (BUILD / 'play/play.wasm').exists():
-            raise unittest.SkipTest('built without WebAssembly')
-        cls.weir = cls.enterClassContext(Weir())
-        cls.browser = cls.enterClassContext(Browser())
-
-    def setUp(self):
-        self.browser.shape(1280)
-        self.browser.complaints.clear()
-        self.browser.asked.clear()
-
-    def tearDown(self):
-        self.assertEqual(self.browser.complaints, [])
-        own = (f'http://127.0.0.1:{self.weir.http}/', 'file:///', 'data:,', 'about:blank')
-        self.assertEqual([one for one in self.browser.asked if not one.startswith(own)], [])
-
-    def ask(self, path, **fields):
-        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=60)
-        client.request('GET', path, headers={name.replace('_', '-'): value for name, value in fields.items()})
-        answer = client.getresponse()
-        body = answer.read()
-        client.close()
-        return answer, body
-
+class Case(PagesCase):
     def show(self, part='', ready='true'):
-        self.browser.open('about:blank')
-        self.browser.open(f'http://127.0.0.1:{self.weir.http}/play{part}')
-        self.browser.until(f'document.body?.dataset.ready === "yes" && ({ready})')
+        super().show(f'{self.own}play{part}', ready)
 
     def set(self, form, label, value):
         """As a visitor does: by the words beside the control."""
@@ -85,27 +30,17 @@ class Case(unittest.TestCase):
 
 class Served(Case):
     def test_files_are_small_and_the_policy_is_strict(self):
-        total = 0
-        for path, kind in (('/play', 'text/html; charset=utf-8'), ('/play.css', 'text/css; charset=utf-8'),
-                           ('/play.js', 'text/javascript; charset=utf-8'), ('/play.wasm', 'application/wasm')):
-            answer, body = self.ask(path)
-            self.assertEqual((answer.status, answer.getheader('Content-Type')), (200, kind))
-            policy = answer.getheader('Content-Security-Policy')
-            for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "frame-ancestors 'none'", "form-action 'none'"):
-                self.assertIn(part, policy)
-            self.assertNotIn("'unsafe-inline'", policy)
-            self.assertNotIn("'unsafe-eval'", policy)
-            self.assertNotRegex(body, rb'(?i)https?://(?!www\.w3\.org/)', 'it names another host')
-            total += len(gzip.compress(body, mtime=0))
-        print(f'\n/play and what it loads: {total:,} bytes (gzip)')
-        self.assertLess(total, GZIP_MAX)
+        policy = self.looks_cold('play', 'play.css', 'play.js', 'play.wasm')
+        for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "frame-ancestors 'none'", "form-action 'none'"):
+            self.assertIn(part, policy)
+        self.assertNotIn("'unsafe-inline'", policy)
+        self.assertNotIn("'unsafe-eval'", policy)
         self.assertNotIn('wasm', self.ask('/')[0].getheader('Content-Security-Policy'))
 
     def test_a_link_may_lead_there_and_no_other_page_may_ask(self):
-        link = {'Sec_Fetch_Site': 'cross-site', 'Sec_Fetch_Mode': 'navigate'}
-        self.assertEqual(self.ask('/play', **link)[0].status, 200)
+        self.assertEqual(self.ask('/play', **LINK)[0].status, 200)
         for path in ('/play.js', '/play.wasm', '/play.css'):
-            self.assertEqual(self.ask(path, **link)[0].status, 403, path)
+            self.assertEqual(self.ask(path, **LINK)[0].status, 403, path)
 
     def test_without_the_module_the_page_says_so(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -124,12 +59,12 @@ class Algorithms(Case):
     def test_the_tables_have_the_numbers(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')
         self.assertIn('compiled to WebAssembly', self.browser.run('document.getElementById("from").textContent'))
-        sums = {row[0]: row[1:5] for row in table(self.browser, 'sums')}
+        sums = {row[0]: row[1:5] for row in self.table('sums')}
         self.assertEqual(sums['Fixed window'], ['40', '40', '0', '0'])
         self.assertEqual(sums['Sliding log'], ['40', '20', '0', '20'])
         self.assertEqual(sums['Leaky bucket'], ['40', '1', '19', '20'])
         self.browser.run('(() => { const scrub = document.getElementById("scrub"); scrub.value = 30; scrub.dispatchEvent(new Event("input")) })()')
-        inside = {row[0]: row[1:] for row in table(self.browser, 'inside')}
+        inside = {row[0]: row[1:] for row in self.table('inside')}
         self.assertEqual(inside['Token bucket'][:2], ['0 of 20 tokens', '0'])
         self.assertEqual(inside['Fixed window'][0], '20 of 20 in this window, which ends in 10 s')
         self.assertEqual(inside['Sliding log'][0], '20 times in the log, the oldest 1 ms ago')
@@ -141,21 +76,33 @@ class Algorithms(Case):
         self.set('traffic', 'Traffic', 'poisson')
         self.set('traffic', 'requests a second', 7)
         self.set('limit', 'limit: requests', 33)
-        self.browser.until('document.getElementById("lanes-took").textContent.startsWith("4") && location.hash.includes("count=33")')
-        shared, sums = self.browser.run('location.hash'), table(self.browser, 'sums')
+        self.browser.until('/^4.. requests/.test(document.getElementById("lanes-took").textContent) && location.hash.includes("count=33")')
+        shared, sums = self.browser.run('location.hash'), self.table('sums')
+        self.assertRegex(sums[0][1], '^4..$')
         self.assertIn('pattern=poisson', shared)
         self.show(shared, 'document.querySelector("#sums td")')
-        self.assertEqual(table(self.browser, 'sums'), sums)
+        self.assertEqual(self.table('sums'), sums)
 
     def test_a_pasted_log_is_text(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')
         self.set('traffic', 'Traffic', 'log')
         self.set('traffic', 'lines of the log: only their times count', '1000 <img src=x onerror=alert(1)>\n1001\nnone\n')
         self.browser.until('document.getElementById("lanes-wrong").textContent.includes("1 lines")')
-        self.assertEqual(table(self.browser, 'sums')[0][1], '2')
+        self.assertEqual(self.table('sums')[0][1], '2')
         self.assertEqual(self.browser.run('document.querySelectorAll("img").length'), 0)
         self.browser.until('location.hash.includes("log=0%0A1")')
         self.assertNotIn('img', self.browser.run('location.hash'), 'of a log its times are shared')
+
+    def test_what_is_said_of_a_log_comes_with_its_numbers(self):
+        """A long one takes several turns of the page, and what stands there meanwhile is of the one before."""
+        self.show('#algorithms', 'document.querySelector("#sums td")')
+        self.browser.run('''window.seen = new Promise(resolve => new MutationObserver((_, observer) => {
+          observer.disconnect()
+          resolve([document.getElementById("lanes-wrong").textContent, document.querySelector("#sums td").textContent])
+        }).observe(document.getElementById("lanes-wrong"), {childList: true}));0''')
+        self.set('traffic', 'Traffic', 'log')
+        self.set('traffic', 'lines of the log: only their times count', 'none\n' + '\n'.join(map(str, range(1000, 151000))))
+        self.assertEqual(self.browser.run('window.seen'), ['1 lines without a time were left out', '150,000'])
 
     def test_what_is_no_limit_is_told(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')
@@ -169,7 +116,7 @@ class Algorithms(Case):
         print('\n' + self.browser.run('document.getElementById("lanes-took").textContent'))
         self.browser.run('document.getElementById("seconds").closest("details").open = true')
         self.browser.until('document.querySelectorAll("#seconds tbody tr").length === 60')
-        rows = table(self.browser, 'seconds')
+        rows = self.table('seconds')
         self.assertEqual({row[1] for row in rows}, {'10,000'})
         self.assertTrue(all(row[5] == '5,000' for row in rows), rows)
         bars = self.browser.run('document.querySelectorAll("#lanes .bar.yes")[3].getAttribute("d").split("z").length - 1')
@@ -179,12 +126,10 @@ class Algorithms(Case):
         self.browser.run('document.getElementById("play").click()')
         # The page stands still for three seconds, which are thirty of those that it plays.
         self.browser.run('new Promise(resolve => setTimeout(resolve, 500)).then(() => { for (const end = performance.now() + 3000; performance.now() < end;); })')
-        self.browser.until('document.getElementById("play").textContent === "Play"')
+        self.browser.until('document.getElementById("play").textContent === "Play"', 120)
         self.assertEqual(self.browser.run('document.getElementById("scrub-at").textContent'), '60.000 s')
-        took = time.monotonic() - begun
-        print(f'60 s played at ten times the speed in {took:.1f} s')
+        print(f'60 s played at ten times the speed in {time.monotonic() - begun:.1f} s')
         self.assertEqual(self.browser.run('document.getElementById("play").dataset.drawn'), '60')
-        self.assertLess(took, 30)
 
 
 class Nodes(Case):
@@ -192,7 +137,7 @@ class Nodes(Case):
 
     def test_the_table_is_what_weir_sim_prints(self):
         self.show('#nodes?loss=1', self.READY)
-        ways = {row[0].split(':')[0]: row[1:] for row in table(self.browser, 'ways')}
+        ways = {row[0].split(':')[0]: row[1:] for row in self.table('ways')}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'scenario')
             path.write_text(self.browser.run('document.getElementById("scenario").value'), encoding='utf-8')
@@ -206,7 +151,7 @@ class Nodes(Case):
 
     def test_what_is_shown_says_whose_it_is(self):
         self.show('#nodes', self.READY)
-        ways = [row[0] for row in table(self.browser, 'ways')]
+        ways = [row[0] for row in self.table('ways')]
         chosen = self.browser.run('''[...document.querySelectorAll("#cluster select")[1].options].map(
           one => `${one.value}: ${one.label}`)''')
         self.assertEqual(ways, ['exact', 'leased', 'batched', 'split', 'gossip', *chosen])
@@ -218,17 +163,17 @@ class Nodes(Case):
 
     def test_a_click_on_a_link_cuts_it_and_one_more_joins_it(self):
         self.show('#nodes?t=2', self.READY)
-        before = table(self.browser, 'by-node')
+        before = self.table('by-node')
         self.browser.run('document.querySelectorAll("#net .reach")[1].dispatchEvent(new MouseEvent("click"))')
         self.browser.until('document.getElementById("faults").innerText.includes("node cut off from everybody (node 1)")')
-        self.assertEqual(table(self.browser, 'faults')[0][1:3], ['2.00 s', '10.00 s'])
-        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'cut off')
-        self.assertEqual([row[1] for row in table(self.browser, 'by-node')], [row[1] for row in before], 'the past is another one')
+        self.assertEqual(self.table('faults')[0][1:3], ['2.00 s', '10.00 s'])
+        self.assertEqual(self.table('by-node')[1][-1], 'cut off')
+        self.assertEqual([row[1] for row in self.table('by-node')], [row[1] for row in before], 'the past is another one')
         self.browser.until('location.hash.includes("faults=partition%3A2%3A2%3A10")')
         self.browser.run('(() => { const scrub = document.getElementById("nodes-scrub"); scrub.value = 4; scrub.dispatchEvent(new Event("input")) })()')
         self.browser.run('document.querySelectorAll("#net-buttons button")[1].focus(), document.activeElement.click()')
         self.browser.until('document.getElementById("faults").innerText.includes("4.00 s")')
-        self.assertEqual(table(self.browser, 'by-node')[1][-1], 'up')
+        self.assertEqual(self.table('by-node')[1][-1], 'up')
         self.assertEqual(self.browser.run('document.activeElement.textContent'), 'cut 1', 'the focus stays')
         self.browser.until('document.querySelector("#faults button")')
         self.browser.run('document.querySelector("#faults button").focus(), document.activeElement.click()')
@@ -249,7 +194,7 @@ class Lock(Case):
     def to_the_end(self, part):
         self.show(part, self.READY)
         self.browser.run('document.getElementById("lock-all").click()')
-        return {row[0]: row[1] for row in table(self.browser, 'lock-world')}, table(self.browser, 'lock-log')
+        return {row[0]: row[1] for row in self.table('lock-world')}, self.table('lock-log')
 
     def test_the_stories(self):
         world, log = self.to_the_end('#lock')
@@ -272,7 +217,7 @@ class Lock(Case):
         for words in ('C: acquire the lock', 'C: install the token', 'C: is paused', '11 s go by', 'B: acquire the lock', 'B: install the token', 'C: wakes up', 'C: read',
                       'C: is the lock still mine?'):
             click(words)
-        self.assertEqual(table(self.browser, 'lock-log')[-1][4], 'refused: the lease has ended: it is not yours any more')
+        self.assertEqual(self.table('lock-log')[-1][4], 'refused: the lease has ended: it is not yours any more')
         self.assertTrue(self.browser.run('[...document.querySelectorAll("#demo-lock button")].find(one => one.textContent === "C: write").disabled'))
         opacity, *colours = self.browser.run('''(() => {
           const [one, note] = ["button:disabled", ".note"].map(what =>
@@ -286,7 +231,7 @@ class Reads(Case):
 
     def sums(self, part):
         self.show(part, self.READY)
-        return {row[0].split(':')[0]: [int(cell.replace(',', '')) for cell in row[1:6]] for row in table(self.browser, 'read-sums')}
+        return {row[0].split(':')[0]: [int(cell.replace(',', '')) for cell in row[1:6]] for row in self.table('read-sums')}
 
     def test_a_failover_loses_something_and_the_tracked_are_told(self):
         sums = self.sums('#reads')
@@ -296,7 +241,7 @@ class Reads(Case):
             self.assertGreater(sums[name][1] + sums[name][2], 0)
             self.assertEqual(sums[name][4], 0)
         self.browser.run('document.querySelector("#demo-reads details").open = true')
-        rows = table(self.browser, 'violations')
+        rows = self.table('violations')
         self.assertTrue(rows)
         self.assertNotIn('tracked', {row[1] for row in rows})
         self.assertTrue(all(int(row[4]) < int(row[5]) for row in rows))
@@ -308,21 +253,21 @@ class Reads(Case):
         self.browser.run('document.querySelector("#read-faults button").focus(), document.activeElement.click()')
         self.browser.until('document.getElementById("read-faults").innerText.includes("none")')
         self.assertEqual(self.browser.run('document.activeElement.id'), 'read-fault-add')
-        rows = {row[0].split(':')[0]: row for row in table(self.browser, 'read-sums')}
+        rows = {row[0].split(':')[0]: row for row in self.table('read-sums')}
         self.assertEqual(rows['tracked'][2:6], ['0'] * 4)
         self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 5; scrub.dispatchEvent(new Event("input")) })()')
         self.browser.run('document.getElementById("read-fault-kind").value = "stall"; document.getElementById("read-fault-span").value = 3; document.getElementById("read-fault-add").click()')
         self.browser.until('document.getElementById("read-faults").innerText.includes("stands still")')
-        self.assertEqual(table(self.browser, 'read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
+        self.assertEqual(self.table('read-faults')[0][:3], ['replica 2: stands still', '5.00 s', '8.00 s'])
         self.browser.run('(() => { const scrub = document.getElementById("read-scrub"); scrub.value = 7.9; scrub.dispatchEvent(new Event("input")) })()')
-        self.assertGreater(int(table(self.browser, 'lag-table')[2][1].replace(',', '')), 2500)
+        self.assertGreater(int(self.table('lag-table')[2][1].replace(',', '')), 2500)
         self.browser.until('location.hash.includes("t=7.9")')
-        address, shown = self.browser.run('location.hash'), table(self.browser, 'lag-table')
+        address, shown = self.browser.run('location.hash'), self.table('lag-table')
         self.show('#reads', self.READY)
         self.assertNotIn('t=', self.browser.run('location.hash'))
         self.show(address, self.READY)
         self.assertEqual(self.browser.run('document.getElementById("read-at").textContent'), '7.90 s')
-        self.assertEqual(table(self.browser, 'lag-table'), shown, 'a shared address shows the same moment')
+        self.assertEqual(self.table('lag-table'), shown, 'a shared address shows the same moment')
 
 
 class Pages(Case):
@@ -336,6 +281,32 @@ class Pages(Case):
         self.browser.run('location.hash = "#lock?checked=1"')
         self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#lock-options input")?.checked')
 
+    def test_a_demo_that_is_left_keeps_no_other_from_its_address(self):
+        """It may still compute, and would then tell its own."""
+        self.show('#nodes?count=77', 'document.querySelectorAll("#ways tbody tr").length === 11')
+        self.browser.run('location.hash = "#algorithms"')
+        self.browser.until('document.querySelector("#sums td")')
+        self.browser.run('''new Promise(resolve => {
+          addEventListener("hashchange", () => resolve(document.getElementById("scrub").dispatchEvent(new Event("input"))), {once: true})
+          location.hash = "#nodes" })''')
+        self.browser.until('location.hash === "#nodes?count=77"')
+
+    def test_time_goes_on_from_where_it_is(self):
+        """The first frame after a click may be of a time before the click."""
+        for demo, ready, play, at in (('algorithms', 'document.querySelector("#sums td")', 'play', 'scrub-at'),
+                                      ('nodes', 'document.querySelectorAll("#ways tbody tr").length === 11', 'nodes-play', 'nodes-at')):
+            with self.subTest(demo=demo):
+                self.show(f'#{demo}', ready)
+                times = self.browser.run(f'''new Promise(resolve => {{
+                  const own = window.requestAnimationFrame, seen = []
+                  window.requestAnimationFrame = work => own(now => {{
+                    work(now - 500)
+                    if (seen.push(document.getElementById("{at}").textContent) === 5) resolve(seen) }})
+                  document.getElementById("{play}").click() }})''')
+                numbers = [float(one.removesuffix(' s')) for one in times]
+                self.assertGreaterEqual(numbers[0], 0)
+                self.assertEqual(numbers, sorted(numbers))
+
     def test_a_slider_that_moves_fast_is_no_trouble(self):
         self.show('#algorithms', 'document.querySelector("#sums td")')
         self.browser.run('''(() => { const scrub = document.getElementById("scrub")
@@ -343,36 +314,19 @@ class Pages(Case):
         self.browser.until('location.hash.includes("t=59.9")')
 
 
-class OfAFile(Case):
+class OfAFile(PagesCase):
     def test_one_file_from_a_disk(self):
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', folder], check=True,
-                           stdout=subprocess.DEVNULL)
-            alone = pathlib.Path(folder, 'alone')
-            alone.mkdir()
-            pathlib.Path(folder, 'playground.html').rename(alone / 'playground.html')
-            self.browser.open(f'file://{alone}/playground.html')
-            self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#sums td")')
-            self.assertEqual(table(self.browser, 'sums')[2][:3], ['Fixed window', '40', '40'])
-            self.assertEqual([one for one in self.browser.asked if one.startswith('http')], [])
+        self.show(self.alone('playground.html'), 'document.querySelector("#sums td")')
+        self.assertEqual(self.table('sums')[2][:3], ['Fixed window', '40', '40'])
+        self.assertEqual([one for one in self.browser.asked if one.startswith('http')], [])
 
     def test_a_folder_on_any_web_server(self):
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(['python3', ROOT / 'play/bundle.py', '--wasm', BUILD / 'play/play.wasm', '--folder', folder], check=True,
-                           stdout=subprocess.DEVNULL)
-            handler = functools.partial(Quiet, directory=folder)
-            with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
-                threading.Thread(target=server.serve_forever, daemon=True).start()
-                own = f'http://127.0.0.1:{server.server_address[1]}/'
-                self.browser.open(own + '#lock')
-                self.browser.until('document.body?.dataset.ready === "yes" && document.querySelector("#lock-world td")')
-                self.browser.run('location.hash = "#observed"')
-                self.browser.until('document.getElementById("beside-absent").checkVisibility()')
-                self.assertFalse(self.browser.run('document.getElementById("beside-present").checkVisibility()'))
-                self.assertEqual([one for one in self.browser.asked if '/v1/' in one], [], 'a copy asks nobody')
-                self.assertEqual({one for one in self.browser.asked if not one.startswith(own)} - {'data:,'}, set())
-                self.browser.asked.clear()
-                server.shutdown()
+        with self.other_server() as own:
+            self.show(own + '#lock', 'document.querySelector("#lock-world td")')
+            self.browser.run('location.hash = "#observed"')
+            self.browser.until('document.getElementById("beside-absent").checkVisibility()')
+            self.assertFalse(self.browser.run('document.getElementById("beside-present").checkVisibility()'))
+            self.assertEqual([one for one in self.browser.asked if '/v1/' in one], [], 'a copy asks nobody')
 
 
 class Everybody(Case):
@@ -381,15 +335,12 @@ class Everybody(Case):
              'observed': 'document.getElementById("beside-of").textContent'}
 
     def test_axe_finds_nothing(self):
-        axe = install_axe()
         for dark in (False, True):
             self.browser.shape(1280, dark=dark)
             for part, ready in self.PARTS.items():
                 with self.subTest(part=part, dark=dark):
                     self.show(f'#{part}', ready)
-                    self.browser.run('document.querySelectorAll("details").forEach(one => { one.open = true })')
-                    self.browser.run(axe + ';0')
-                    self.assertEqual(self.browser.run(AXE), [])
+                    self.axe_finds_nothing(1280)
 
     def test_on_a_small_screen_nothing_is_cut_off(self):
         self.browser.shape(360, 740)
@@ -411,8 +362,7 @@ class Everybody(Case):
                 self.show(f'#{part}', ready)
                 reached = set()
                 for _ in range(80):
-                    for kind in ('rawKeyDown', 'keyUp'):
-                        self.browser.ask('Input.dispatchKeyEvent', type=kind, key='Tab', code='Tab', windowsVirtualKeyCode=9)
+                    self.browser.press('Tab')
                     reached.add(self.browser.run('''(() => { const one = document.activeElement
                       return one.id || (one.labels && one.labels.length ? one.labels[0].textContent : one.textContent) })()'''))
                 shown = self.browser.run(f'''[...document.querySelectorAll("#demo-{part} input, #demo-{part} select, #demo-{part} button, #demo-{part} textarea")]

@@ -218,6 +218,17 @@ class Site(Case):
             self.assertGreater(len(set(browser.asked)), 15)
 
 
+    def test_axe_finds_nothing(self):
+        docs = f'http://127.0.0.1:{self.weir.http}/docs/'
+        for width, dark in ((1280, False), (360, True)):
+            with Browser(width, dark=dark) as browser:  # one that has chosen no colours yet
+                for page in ('index', 'rules', 'http', 'dashboard', 'scenarios', 'labs'):
+                    browser.open(f'{docs}{page}.html')
+                    browser.until('!document.querySelector(".md-typeset table:not([class])") || document.querySelector(".md-typeset__scrollwrap[tabindex]")')
+                    browser.until('!document.querySelector("article pre") || document.querySelector(".md-code__nav[role]")')
+                    self.assertEqual(browser.axe(), [], (page, width))
+
+
 class Strict(Case):
     def test_what_leads_nowhere_and_what_nothing_leads_to_is_not_built(self):
         shutil.copytree(ROOT / 'scripts/site', self.folder / 'scripts/site')

@@ -6,6 +6,12 @@ function top_of(most) {
   return [1, 2, 5, 10].map(times => times * power).find(value => value >= most) || 1;
 }
 
+// Not rounded: what is called 0.38 would stand at 0.375.
+function mark_of(value) {
+  const [part, unit] = value >= 1e6 ? [1e6, " M"] : value >= 1e4 ? [1e3, " k"] : [1, ""];
+  return Number((value / part).toPrecision(3)) + unit;
+}
+
 // Where there are more rows than places, a place shows the largest of its rows: no peak is lost.
 function places(shown, count, value_of) {
   const found = [];
@@ -29,7 +35,7 @@ function chart(id, lines) {
   for (let i = 0; i <= 4; i++) {
     const y = low - (low - 10) * i / 4;
     parts.push(make("svg:line", {class: "grid", x1: left, x2: width, y1: y, y2: y}),
-               make("svg:text", {x: left - 6, y: y + 4, "text-anchor": "end"}, short(most * i / 4)));
+               make("svg:text", {x: left - 6, y: y + 4, "text-anchor": "end"}, mark_of(most * i / 4)));
   }
   values.forEach((line, i) => {
     const points = line.map((value, at) => {
