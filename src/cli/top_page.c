@@ -422,7 +422,7 @@ static void keys_lines(struct page *page)
     }
     const char *begun = text_of(chosen, "since", since); /* 2026-11-27T20:00:00.000Z */
     line(page, "%9s %9s %9s %9s  LIMIT  KEY%s", page->given->by_early ? "REFUSED" : "REFUSED*", "AT MOST", "",
-         page->given->by_early ? "EARLY*" : "EARLY", hashed ? "  (top: { keys: text } names it)" : "");
+         page->given->by_early ? "EARLY*" : "EARLY", hashed ? " (names: top: { keys: text })" : "");
     json_array_foreach(rows, index, row)
     {
         if (page->given->rows == 0 && index == KEYS_PLAIN)

@@ -168,6 +168,10 @@ class Top(unittest.TestCase):
                 terminal.wait_for(lambda text: asked in ' '.join(text.split()))
                 terminal.type('q')
                 self.assertEqual(terminal.wait(), 0)
+        self.weir.config.write_text(CONFIG.replace('text', 'hash'), encoding='utf-8')
+        self.weir.process.send_signal(signal.SIGHUP)
+        with self.top() as terminal:
+            terminal.wait_for(lambda text: 'KEY (names: top: { keys: text })\n' in text)
         self.weir.config.write_text('limits: [ { name: of-a-long-name, rate: 1/day, keys: [user], brst: 5 } ]\n', encoding='utf-8')
         self.weir.process.send_signal(signal.SIGHUP)
         with self.top(columns=40) as terminal:
