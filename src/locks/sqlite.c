@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/fault.h"
@@ -413,6 +414,8 @@ static int check_paths(struct weir_sqlite *engine, bool own_witness)
         (void)snprintf(why, sizeof why, "the witness: %s", text);
     else
         return 0;
+    if (engine->store.made)
+        unlink(engine->store.path);
     (void)snprintf(engine->store.fault, sizeof engine->store.fault, "%.80s: %.75s", engine->store.path, why);
     weir_sqlite_note(engine, engine->store.fault);
     return WEIR_EINVAL;

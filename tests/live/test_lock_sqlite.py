@@ -39,16 +39,19 @@ class LockSqlite(unittest.TestCase):
         config.write_text('limits: []\n', encoding='utf-8') if not config.exists() else None
         ran = run(BUILD / 'weir', 'serve', '--http', '127.0.0.1:0', '--config', config, *options)
         self.assertEqual(ran.returncode, 2, ran.stdout)
-        return ran.stdout, [path for path in self.folder.rglob('*') if path != config and not path.is_dir()]
+        left = [path for path in self.folder.rglob('*')
+                if path not in (config, self.folder / 'nowhere') and not path.is_dir()]
+        return ran.stdout, left
 
     def test_paths_that_are_too_long(self):
         """SQLite takes 504 bytes, with the folders, and says no more than that it is unable to open the file."""
         folder = self.folder / ('a' * 200) / ('b' * 200)
         folder.mkdir(parents=True)
         room = 504 - len(str(folder)) - 1
-        link = self.folder / 'link'
+        link, nowhere = self.folder / 'link', self.folder / 'nowhere'
         link.symlink_to(folder)
-        for path, size in ((folder / ('n' * (room + 1)), 505), (link / ('n' * (room + 1)), 505),
+        nowhere.symlink_to(folder / ('n' * (room + 1)))
+        for path, size in ((folder / ('n' * (room + 1)), 505), (link / ('n' * (room + 1)), 505), (nowhere, 505),
                            (self.folder / ('n' * 4000), len(str(self.folder)) + 4001), (f'/{"n" * 4094}', 4095),
                            (f'/{"n" * 5000}', 5001)):
             said, left = self.tried('--locks', path)
