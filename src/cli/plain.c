@@ -5,6 +5,7 @@
  * is decided in wire/text.c. Called by the verbs on what they print for people. */
 #include "cli/plain.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,22 @@ void weir_plain_print(FILE *out, struct weir_slice text)
     }
 }
 
+void weir_plain_line(FILE *out, const char *format, ...)
+{
+    char *text = NULL;
+    va_list list;
+    va_start(list, format);
+    int size = vasprintf(&text, format, list);
+    va_end(list);
+    if (size < 0) { /* out of memory: what it is about, at least */
+        fputs(format, out);
+    } else {
+        weir_plain_print(out, (struct weir_slice){ text, (size_t)size });
+        free(text);
+    }
+    fputc('\n', out);
+}
+
 static const char *plain(struct weir_slice rest, char *buffer, size_t size)
 {
     size_t used = 0;
@@ -115,12 +132,15 @@ bool weir_plain_json(json_t *value)
 
 void weir_plain_svg(const char *text, FILE *out)
 {
-    for (; *text; text++) {
-        if (*text == '<')
+    struct weir_slice rest = { text, strlen(text) };
+    while (rest.size > 0) {
+        char piece[5];
+        size_t size = piece_next(&rest, piece);
+        if (piece[0] == '<')
             fputs("&lt;", out);
-        else if (*text == '&')
+        else if (piece[0] == '&')
             fputs("&amp;", out);
-        else if ((unsigned char)*text >= ' ')
-            fputc(*text, out);
+        else
+            (void)fwrite(piece, 1, size, out);
     }
 }

@@ -14,6 +14,8 @@
 /* UTF-8 stays as it is, but for control characters and what is not seen or turns the direction of writing. Of those and
  * of what is no UTF-8 each byte becomes \xNN. */
 void weir_plain_print(FILE *out, struct weir_slice text);
+/* A line, made of names that somebody else may have chosen (files, say); its end is added. */
+__attribute__((format(printf, 2, 3))) void weir_plain_line(FILE *out, const char *format, ...);
 
 /* The same into memory, of text that ends at a NUL; cut to fit. Returns `buffer`. */
 const char *weir_plain(const char *text, char *buffer, size_t size);

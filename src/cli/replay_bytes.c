@@ -17,6 +17,8 @@
 #include <zlib.h>
 #endif
 
+#include "cli/plain.h"
+
 #define ROOM ((size_t)256 << 10) /* of lines: four of the longest */
 #define INPUT ((size_t)128 << 10)
 
@@ -24,7 +26,7 @@
 
 static bool complain(const struct weir_replay_bytes *bytes, const char *what)
 {
-    fprintf(stderr, "weir: %s: %s\n", bytes->name, what);
+    weir_plain_line(stderr, "weir: %s: %s", bytes->name, what);
     return false;
 }
 
@@ -43,8 +45,8 @@ static bool file_read(struct weir_replay_bytes *bytes, void *data, size_t size, 
     if (got < 0)
         return complain(bytes, strerror(errno));
     if (bytes->spool && !bytes->read_max && fwrite(data, 1, (size_t)got, bytes->spool) != (size_t)got) {
-        fprintf(stderr, "weir: %s: cannot be kept for the second reading of --suggest: %s\n", bytes->name,
-                strerror(errno));
+        weir_plain_line(stderr, "weir: %s: cannot be kept for the second reading of --suggest: %s", bytes->name,
+                        strerror(errno));
         return false;
     }
     bytes->read += (uint64_t)got;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The report as tables for people, and what they must know to read it: what could not be read, what differs from a
- * server. Text of the log goes through plain.h. The same as JSON is in replay_json.c. Called by replay_run.c. */
+ * server. Text of the log, and names of files, go through plain.h. The same as JSON is in replay_json.c. Called by
+ * replay_run.c. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,12 @@ static void text_print(const char *text, int width)
     weir_plain_print(stdout, (struct weir_slice){ text, strlen(text) });
     int own = shown_width(text);
     printf("%*s", own < width ? width - own : 0, "");
+}
+
+static void name_print(const char *before, const char *file)
+{
+    printf("%s", before);
+    weir_plain_print(stdout, (struct weir_slice){ file, strlen(file) });
 }
 
 static int wider(int width, const char *text)
@@ -115,7 +122,7 @@ static bool limits_print(const struct weir_replay_report *report)
         if (new->shadow_refused)
             printf("  in shadow: would refuse %" PRIu64, new->shadow_refused);
         if (!pairs[i].of[WEIR_REPLAY_NEW] || (report->plan->beside && !pairs[i].of[WEIR_REPLAY_BESIDE]))
-            printf("  only in %s", pairs[i].of[WEIR_REPLAY_NEW] ? report->plan->config : report->plan->beside);
+            name_print("  only in ", pairs[i].of[WEIR_REPLAY_NEW] ? report->plan->config : report->plan->beside);
         putchar('\n');
     }
     free(pairs);
@@ -207,11 +214,12 @@ void weir_replay_broken_print(FILE *out, const char *before, const struct weir_r
 {
     for (size_t i = 0; i < bad->broken_count; i++) {
         const struct weir_replay_broken *broken = &bad->broken[i];
-        fprintf(out, "%s%s: %s, after %" PRIu64 " line%s and %" PRIu64, before, broken->file, broken->why,
-                broken->lines, weir_s(broken->lines), broken->bytes);
+        char of[32] = "";
         if (broken->size > 0)
-            fprintf(out, " of %" PRIu64, broken->size);
-        fprintf(out, " byte%s\n", weir_s(broken->size > 0 ? broken->size : broken->bytes));
+            (void)snprintf(of, sizeof(of), " of %" PRIu64, broken->size);
+        weir_plain_line(out, "%s%s: %s, after %" PRIu64 " line%s and %" PRIu64 "%s byte%s", before, broken->file,
+                        broken->why, broken->lines, weir_s(broken->lines), broken->bytes, of,
+                        weir_s(broken->size > 0 ? broken->size : broken->bytes));
     }
 }
 
@@ -225,7 +233,7 @@ static void bad_print(const struct weir_replay_bad *bad)
         printf(" (%" PRIu64 " for their path, which /v1/auth answers 400)", bad->paths_refused);
     printf(". The first:\n");
     for (size_t i = 0; i < bad->shown_count; i++)
-        printf("  %s:%" PRIu64 ": %s\n", bad->shown[i].file, bad->shown[i].number, bad->shown[i].why);
+        weir_plain_line(stdout, "  %s:%" PRIu64 ": %s", bad->shown[i].file, bad->shown[i].number, bad->shown[i].why);
 }
 
 static void times_print(const struct weir_replay_counts *counts)
@@ -234,11 +242,13 @@ static void times_print(const struct weir_replay_counts *counts)
         puts("times: whole seconds; within a second the order is that of the lines");
     if (counts->went_back == 0)
         return;
-    printf("times: %" PRIu64 " line%s went back and %s decided at the highest time before; the longest way by %.3f s, "
-           "from %s:%" PRIu64 " to %s:%" PRIu64 "\n",
-           counts->went_back, weir_s(counts->went_back), counts->went_back == 1 ? "was" : "were",
-           (double)counts->back_max_ns / 1e9, counts->ahead_file, counts->ahead_number, counts->back_file,
-           counts->back_number);
+    weir_plain_line(stdout,
+                    "times: %" PRIu64
+                    " line%s went back and %s decided at the highest time before; the longest way by %.3f s, "
+                    "from %s:%" PRIu64 " to %s:%" PRIu64,
+                    counts->went_back, weir_s(counts->went_back), counts->went_back == 1 ? "was" : "were",
+                    (double)counts->back_max_ns / 1e9, counts->ahead_file, counts->ahead_number, counts->back_file,
+                    counts->back_number);
 }
 
 static void set_notes_print(const struct weir_replay_set *set, const struct weir_replay_report *report)
@@ -246,24 +256,28 @@ static void set_notes_print(const struct weir_replay_set *set, const struct weir
     struct weir_limiter_stats stats;
     weir_limiter_stats(set->limiter, &stats);
     if (set->shared)
-        printf("%s: limits that nodes share, or an engine keeps, were replayed as one exact counter each\n", set->file);
+        weir_plain_line(stdout,
+                        "%s: limits that nodes share, or an engine keeps, were replayed as one exact counter each",
+                        set->file);
     if (set->concurrency_skipped)
-        printf("%s: limits of concurrency were left out: the log does not tell how long requests took\n", set->file);
+        weir_plain_line(stdout, "%s: limits of concurrency were left out: the log does not tell how long requests took",
+                        set->file);
     else if (set->permits && report->counts->without_duration)
-        printf("%s: %" PRIu64 " line%s told no duration: such a request gave its permit back at once\n", set->file,
-               report->counts->without_duration, weir_s(report->counts->without_duration));
+        weir_plain_line(stdout, "%s: %" PRIu64 " line%s told no duration: such a request gave its permit back at once",
+                        set->file, report->counts->without_duration, weir_s(report->counts->without_duration));
     if (set->permits_lost)
-        printf("%s: %" PRIu64 " permits more than %u at once ended with their lease\n", set->file, set->permits_lost,
-               WEIR_REPLAY_PERMITS_MAX);
+        weir_plain_line(stdout, "%s: %" PRIu64 " permits more than %u at once ended with their lease", set->file,
+                        set->permits_lost, WEIR_REPLAY_PERMITS_MAX);
     if (set->held)
-        printf("%s: who waits under throttle: hold was not counted against hold_max\n", set->file);
+        weir_plain_line(stdout, "%s: who waits under throttle: hold was not counted against hold_max", set->file);
     if (stats.evicted || stats.refused_full)
-        printf("%s: the table was full: %" PRIu64 " keys lost their place, %" PRIu64
-               " found none, as at a server with this table.memory\n",
-               set->file, stats.evicted, stats.refused_full);
+        weir_plain_line(stdout,
+                        "%s: the table was full: %" PRIu64 " keys lost their place, %" PRIu64
+                        " found none, as at a server with this table.memory",
+                        set->file, stats.evicted, stats.refused_full);
     if (set->errors)
-        printf("%s: %" PRIu64 " request%s would be answered with an error; the first: %s\n", set->file, set->errors,
-               weir_s(set->errors), set->error);
+        weir_plain_line(stdout, "%s: %" PRIu64 " request%s would be answered with an error; the first: %s", set->file,
+                        set->errors, weir_s(set->errors), set->error);
 }
 
 static void sums_print(const struct weir_replay_report *report)
@@ -273,10 +287,13 @@ static void sums_print(const struct weir_replay_report *report)
         const struct weir_replay_set *set = &report->sets[side];
         if (!set->rules)
             continue;
-        printf("%s: %" PRIu64 " of %" PRIu64 " refused (%.2f %%)", names[side], set->refused, set->decided,
+        name_print("", names[side]);
+        printf(": %" PRIu64 " of %" PRIu64 " refused (%.2f %%)", set->refused, set->decided,
                percent(set->refused, set->decided));
-        if (report->plan->beside)
-            printf(", %" PRIu64 " of them not by %s", report->counts->only[side], names[WEIR_REPLAY_SIDES - 1 - side]);
+        if (report->plan->beside) {
+            printf(", %" PRIu64, report->counts->only[side]);
+            name_print(" of them not by ", names[WEIR_REPLAY_SIDES - 1 - side]);
+        }
         printf("; %" PRIu64 " met no limit\n", set->unmatched);
     }
 }
@@ -312,10 +329,11 @@ static bool advice_print(const struct weir_replay_report *report)
     if (advice->evicted)
         printf("  the table was full: %" PRIu64 " keys lost their place, as at a server without table.memory\n",
                advice->evicted);
+    putchar('\n');
     if (report->plan->out)
-        printf("\nwritten to %s\n", report->plan->out);
+        weir_plain_line(stdout, "written to %s", report->plan->out);
     else
-        printf("\n%s", advice->yaml);
+        printf("%s", advice->yaml);
     return good;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/plain.h"
 #include "cli/replay.h"
 #include "cli/verbs.h"
 
@@ -134,7 +135,7 @@ static bool out_write(const struct run *run)
     bool bad = !out || fwrite(run->advice.yaml, 1, run->advice.yaml_size, out) != run->advice.yaml_size;
     bad = (out && fclose(out) != 0) || bad;
     if (bad)
-        fprintf(stderr, "weir: %s: %s\n", run->plan->out, strerror(errno));
+        weir_plain_line(stderr, "weir: %s: %s", run->plan->out, strerror(errno));
     return !bad;
 }
 
@@ -220,7 +221,7 @@ static int show(struct run *run, double seconds)
     if (!good)
         return WEIR_EXIT_ERROR;
     if (run->plan->plot && weir_replay_plot(&report) != 0) {
-        fprintf(stderr, "weir: %s: %s\n", run->plan->plot, strerror(errno));
+        weir_plain_line(stderr, "weir: %s: %s", run->plan->plot, strerror(errno));
         return WEIR_EXIT_ERROR;
     }
     weir_replay_broken_print(stderr, "weir: ", report.bad);

@@ -34,7 +34,8 @@ static bool name_add(struct weir_replay_set *set, struct weir_replay_names *name
     while (i < names->count && strcmp(names->list[i], name) != 0)
         i++;
     if (i == WEIR_ACCESS_WANTED_MAX) {
-        fprintf(stderr, "weir: %s: the limits look at more than %d attributes\n", set->file, WEIR_ACCESS_WANTED_MAX);
+        weir_plain_line(stderr, "weir: %s: the limits look at more than %d attributes", set->file,
+                        WEIR_ACCESS_WANTED_MAX);
         return false;
     }
     names->list[i] = name;
@@ -152,8 +153,8 @@ bool weir_replay_set_begin(struct weir_replay_set *set, bool durations)
     config_alone(set, durations);
     int error = weir_limiter_create(&options, &set->limiter, &fault);
     if (error) {
-        fprintf(stderr, "weir: %s: %s %s\n", set->file, fault.field,
-                fault.text[0] ? fault.text : weir_error_text(error));
+        weir_plain_line(stderr, "weir: %s: %s %s", set->file, fault.field,
+                        fault.text[0] ? fault.text : weir_error_text(error));
         return false;
     }
     faults.count = 1;

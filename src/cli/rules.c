@@ -5,6 +5,7 @@
  * (burst_text.c) and the notes of notes.c. Errors and warnings are found in src/rules, but for an address that anybody
  * can reach: serve_config.c finds that. */
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,16 +259,18 @@ static int check(int argc, char **argv)
         return WEIR_EXIT_ERROR;
     }
     int error = weir_stored_ruleset(argv[optind], node, 0, &ruleset, &faults, &stored);
-    const char *whose = stored.name[0] ? stored.name : argv[optind];
+    char file[WEIR_PLAIN_SIZE(PATH_MAX)], name[WEIR_PLAIN_SIZE(sizeof(stored.name))];
+    const char *whose = weir_plain(stored.name, name, sizeof(name));
+    whose = whose[0] ? whose : weir_plain(argv[optind], file, sizeof(file));
     if (json)
         json_print(argv[optind], &stored, &ruleset, &faults, connections);
     else if (error)
         faults_print(whose, &faults);
     else
-        text_print(argv[optind], whose, &ruleset, connections);
+        text_print(weir_plain(argv[optind], file, sizeof(file)), whose, &ruleset, connections);
     if (stored.untold[0]) {
         char plain[WEIR_PLAIN_SIZE(sizeof(stored.untold))];
-        fprintf(stderr, "%s: warning: the rules were not checked: %s\n", argv[optind],
+        fprintf(stderr, "%s: warning: the rules were not checked: %s\n", weir_plain(argv[optind], file, sizeof(file)),
                 weir_plain(stored.untold, plain, sizeof(plain)));
     }
     weir_ruleset_deinit(&ruleset);

@@ -94,9 +94,9 @@ static void read_line(const char *line, json_t *told, json_t *decisions)
 static bool ask_metrics(const struct weir_client_options *client, json_t *told, char *problem, size_t size)
 {
     struct weir_client_answer answer = { 0 };
-    json_t *decisions = json_object();
-    if (weir_client_get(client, "/metrics", &answer, problem, size) ||
-        json_object_set_new(told, "decisions", decisions))
+    json_t *decisions = json_object(); /* it is told's: whatever fails from here on, it goes with that */
+    if (json_object_set_new(told, "decisions", decisions) ||
+        weir_client_get(client, "/metrics", &answer, problem, size))
         return false;
     bool good = answer.status == 200;
     if (!good)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From top to bottom: the server, what is wrong, what it leans on (engine, nodes, locks, sessions), limits, keys. What
- * is told in fixed columns comes first, texts of any length last, and a line is cut where the terminal ends. Each part
- * gets the rows that the parts before it left, and says how many more there are. Called by top.c. */
+ * is told in fixed columns comes first, texts of any length last, and a line is cut where the terminal ends, but for
+ * what is wrong. Each part gets the rows that the parts before it left, and says how many more there are. Called by
+ * top.c. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,22 @@ __attribute__((format(printf, 2, 3))) static void line(struct page *page, const 
         size--;
     (void)fprintf(page->out, "%.*s\n", (int)size, text);
     page->rows_left--;
+}
+
+/* Of what is wrong all is shown, on as many lines as it takes; broken between words where there are any. */
+static void sentence(struct page *page, const char *before, const char *text)
+{
+    char whole[LINE_MAX_BYTES];
+    (void)snprintf(whole, sizeof(whole), "%s%s", before, text);
+    for (const char *at = whole; *at && page->rows_left > 0;) {
+        size_t fits = fitting(at, page->given->columns), size = fits;
+        while (at[size] && size > 0 && at[size] != ' ')
+            size--;
+        size = size > 0 ? size : fits > 0 ? fits : strlen(at);
+        line(page, "%.*s", (int)size, at);
+        at += size;
+        at += strspn(at, " ");
+    }
 }
 
 /* ---- what is told ---- */
@@ -130,9 +147,11 @@ static void head_lines(struct page *page)
 static void away_lines(struct page *page)
 {
     line(page, "%s", "");
-    line(page, "no answer: %s", page->given->now->problem);
-    line(page, "weir top goes on asking. Does weir serve run there? --server says where it");
-    line(page, "answers HTTP; where a token is needed, WEIR_TOKEN has one with the right metrics.");
+    sentence(page, "no answer: ", page->given->now->problem);
+    sentence(
+        page, "",
+        "weir top goes on asking. Does weir serve run there? --server says where it answers HTTP; where a token is "
+        "needed, WEIR_TOKEN has one with the right metrics.");
 }
 
 static void reload_line(struct page *page)
@@ -141,7 +160,7 @@ static void reload_line(struct page *page)
     const json_t *reloads = json_object_get(limits, "reloads");
     char said[TEXT_SIZE];
     if (json_is_true(json_object_get(reloads, "last_failed")))
-        line(page, "RELOAD FAILED  %s", text_of(reloads, "said", said));
+        sentence(page, "RELOAD FAILED  ", text_of(reloads, "said", said));
 }
 
 /* ---- what it leans on ---- */
@@ -403,7 +422,7 @@ static void keys_lines(struct page *page)
     }
     const char *begun = text_of(chosen, "since", since); /* 2026-11-27T20:00:00.000Z */
     line(page, "%9s %9s %9s %9s  LIMIT  KEY%s", page->given->by_early ? "REFUSED" : "REFUSED*", "AT MOST", "",
-         page->given->by_early ? "EARLY*" : "EARLY", hashed ? "  (top: { keys: text } names it)" : "");
+         page->given->by_early ? "EARLY*" : "EARLY", hashed ? " (names: top: { keys: text })" : "");
     json_array_foreach(rows, index, row)
     {
         if (page->given->rows == 0 && index == KEYS_PLAIN)

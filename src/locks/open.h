@@ -10,7 +10,7 @@
 #include "locks/engine.h"
 
 struct weir_lock_sqlite_options {
-    const char *path;    /* of the database; its folder must exist */
+    const char *path;    /* of the database; its folder must exist. WEIR_EINVAL: it is too long, and nothing was made */
     const char *witness; /* NULL = path + ".witness" */
 };
 /* WEIR_EBUSY: another process has it; WEIR_EIO, WEIR_ECORRUPT, WEIR_ENOMEM. */

@@ -12,13 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/long_path.h"
 #include "base/timing.h"
 #include "core/lease/incarnation.h"
 #include "locks/open.h"
 #include "locks/sqlite_inside.h"
+#include "locks/witness.h"
 
 #define LAZY_NS UINT64_C(1000000000) /* a release is written so much later at most */
 #define RETRY_NS UINT64_C(100000000) /* between attempts to open a store that failed */
@@ -398,6 +401,26 @@ static void destroy(struct weir_lock_engine *base)
 
 /* ---- opening ---- */
 
+/* Before anything is made. `own_witness`: it lies beside the store, and its name is the longest there. */
+static int check_paths(struct weir_sqlite *engine, bool own_witness)
+{
+    static const char OWN[] = ".witness" WEIR_WITNESS_NEXT, JOURNAL[] = "-journal";
+    const size_t whole_max = (size_t)sqlite3_vfs_find(NULL)->mxPathname - (sizeof JOURNAL - 1), /* 504 */
+        next = sizeof WEIR_WITNESS_NEXT - 1;
+    char text[WEIR_LONG_PATH_TEXT], why[sizeof text + sizeof "the witness: "];
+    if (weir_long_path(engine->store.path, whole_max, (own_witness ? sizeof OWN : sizeof JOURNAL) - 1, text))
+        (void)snprintf(why, sizeof why, "%s", text);
+    else if (!own_witness && weir_long_path(engine->witness_path, PATH_MAX - 1 - next, next, text))
+        (void)snprintf(why, sizeof why, "the witness: %s", text);
+    else
+        return 0;
+    if (engine->store.made)
+        unlink(engine->store.path);
+    (void)snprintf(engine->store.fault, sizeof engine->store.fault, "%.80s: %.75s", engine->store.path, why);
+    weir_sqlite_note(engine, engine->store.fault);
+    return WEIR_EINVAL;
+}
+
 /* With `memory` held. */
 static int begin(struct weir_sqlite *engine)
 {
@@ -453,7 +476,9 @@ int weir_lock_sqlite_open(const struct weir_lock_sqlite_options *options, struct
     if (!engine)
         return WEIR_ENOMEM;
     pthread_mutex_lock(&engine->memory);
-    int error = begin(engine);
+    int error = check_paths(engine, !options->witness);
+    if (!error)
+        error = begin(engine);
     pthread_mutex_unlock(&engine->memory);
     if (error) {
         (void)weir_fault_set(ret_fault, error, "path", engine->state.fault);

@@ -82,7 +82,7 @@ static int ask(struct weir_sqlite_store *store, const char *sql, int64_t *ret_nu
 
 /* sqlite goes through a link, and its log lies beside what the link leads to: that is the store's name until the next
  * start. NULL: there is no memory. */
-static char *find_file(const char *path)
+static char *find_file(const char *path, bool *ret_made)
 {
     struct stat file;
     if (lstat(path, &file) != 0 || !S_ISLNK(file.st_mode))
@@ -91,6 +91,7 @@ static char *find_file(const char *path)
     int fd = stat(path, &file) == 0 ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
+    *ret_made = fd >= 0;
     char *found = realpath(path, NULL);
     return found ? found : strdup(path); /* to open it says what is wrong */
 }
@@ -98,7 +99,7 @@ static char *find_file(const char *path)
 int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path)
 {
     *store = (struct weir_sqlite_store){ .claim = -1 };
-    store->path = find_file(path);
+    store->path = find_file(path, &store->made);
     if (!store->path || asprintf(&store->wal_path, "%s-wal", store->path) < 0) {
         store->wal_path = NULL; /* what asprintf leaves there is nobody's */
         weir_sqlite_store_deinit(store);

@@ -35,6 +35,7 @@ struct weir_sqlite_store {
     sqlite3 *db; /* NULL: closed */
     sqlite3_stmt *statements[WEIR_SQLITE_STATEMENTS];
     char *path, *wal_path;
+    bool made;                    /* the file was, to find its name; it is empty */
     int claim;                    /* descriptor of PATH.lock; -1 */
     struct weir_sqlite_meta meta; /* as it is durable */
     struct stat seen, wal_seen;   /* the files as we left them */

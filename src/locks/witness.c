@@ -71,7 +71,7 @@ int weir_witness_save(const char *path, const struct weir_witness *witness)
 {
     char line[LINE_MAX_SIZE], next[PATH_MAX];
     size_t size = format(witness, line);
-    int length = snprintf(next, sizeof next, "%s.next", path);
+    int length = snprintf(next, sizeof next, "%s" WEIR_WITNESS_NEXT, path);
     if ((size_t)length >= sizeof next)
         return WEIR_EIO;
     if (write_synced(next, line, size) != 0 || rename(next, path) != 0) {

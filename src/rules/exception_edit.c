@@ -14,6 +14,7 @@
 #include "base/fault_format.h"
 #include "base/nearest.h"
 #include "rules/literal.h"
+#include "weir/limiter.h"
 #include "wire/json.h"
 #include "wire/text.h"
 
@@ -98,8 +99,10 @@ static int add(struct weir_exception_key *key, struct weir_slice name, struct we
                struct weir_fault *ret_fault)
 {
     char text[WEIR_LITERAL_TEXT_MAX];
+    value = weir_literal_canonical(value, prefix, text);
+    key->values_size += value.size;
     if (weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, name) &&
-        weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, weir_literal_canonical(value, prefix, text)))
+        weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, value))
         return 0;
     return weir_fault_format(ret_fault, WEIR_ERANGE, "key", "must be at most %d bytes with its names",
                              WEIR_EXCEPTION_KEY_MAX);
@@ -118,7 +121,7 @@ static int wrong_key(const struct weir_config_limit *limit, struct weir_fault *r
 static int key_of(const struct weir_config_limit *limit, const struct weir_exception_named *named,
                   struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
-    ret_key->size = 0;
+    ret_key->size = ret_key->values_size = 0;
     if (named->count != limit->key_count)
         return wrong_key(limit, ret_fault);
     for (size_t i = 0; i < limit->key_count; i++) {
@@ -137,7 +140,7 @@ static int key_as_named(const struct weir_exception_named *named, struct weir_ex
                         struct weir_fault *ret_fault)
 {
     int error = 0;
-    ret_key->size = 0;
+    ret_key->size = ret_key->values_size = 0;
     for (size_t i = 0; !error && i < named->count; i++)
         error = add(ret_key, named->attributes[i].name, named->attributes[i].value, 128, ret_fault);
     return error;
@@ -314,6 +317,10 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
         error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (!error)
         error = find_key(editor, edit->named, &need, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
+    if (!error && edit->kind != WEIR_EXCEPTION_UNBAN && key->values_size > WEIR_KEY_BYTES_MAX)
+        error = weir_fault_format(ret_fault, WEIR_ERANGE, "key",
+                                  "has values of %zu bytes, and no request has more than %d under one key",
+                                  key->values_size, WEIR_KEY_BYTES_MAX);
     if (!error) {
         change.key = (struct weir_slice){ key->bytes, key->size };
         error = except(editor, &change, ret_number, ret_fault);

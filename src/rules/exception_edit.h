@@ -31,7 +31,7 @@ struct weir_exception_named {
  * named. */
 struct weir_exception_key {
     char bytes[WEIR_EXCEPTION_KEY_MAX];
-    size_t size;
+    size_t size, values_size; /* without names and marks */
 };
 int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
                             bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault);

@@ -90,7 +90,7 @@ static int engine_read(struct weir_decode *decode, const struct weir_yaml_node *
 static const struct weir_field locks_fields[] = {
     { "engine", engine_read, OF(engine), true, 0, 0, NULL },
     { "path", weir_decode_text, OF(path), false, 1, PATH_MAX - 1, NULL },
-    { "witness", weir_decode_text, OF(witness), false, 1, PATH_MAX - 1, NULL },
+    { "witness", weir_decode_text, OF(witness), false, 1, PATH_MAX - sizeof ".next", NULL },
     { "conninfo", weir_password_decode, OF(conninfo), false, 0, 0, NULL },
     { "conninfo_file", weir_password_file_decode, OF(conninfo), false, 0, 0, NULL },
     { "table", table_read, OF(table), false, 1, 2 * TABLE_PART_MAX + 1, NULL },

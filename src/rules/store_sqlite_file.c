@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/fault_format.h"
 #include "base/hex.h"
+#include "base/long_path.h"
 #include "rules/store_sqlite.h"
 
 #define APPLICATION_ID UINT32_C(0x77727573)       /* "wrus" */
@@ -97,6 +98,10 @@ static int ask(struct weir_rule_sqlite *sqlite, const char *sql, int64_t *ret_nu
 static int look_at_path(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault)
 {
     struct stat there;
+    char why[WEIR_LONG_PATH_TEXT];
+    const size_t journal = strlen("-journal");
+    if (weir_long_path(sqlite->path, (size_t)sqlite3_vfs_find(NULL)->mxPathname - journal, journal, why)) /* 504 */
+        return weir_rule_sqlite_say(sqlite, WEIR_EINVAL, why, ret_fault);
     const bool may_make = sqlite->store.create && !sqlite->met;
     if (lstat(sqlite->path, &there) != 0) {
         if (errno != ENOENT)

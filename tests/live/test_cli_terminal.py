@@ -119,6 +119,18 @@ class Terminal(unittest.TestCase):
                 with self.subTest(text=text, words=words):
                     self.weir(*words)
 
+    def test_the_name_of_a_file_of_limits(self):
+        path = pathlib.Path(self.folder(), HOSTILE)
+        for text, words in (('limits: [ { name: a, key: [x], rate: 100/hour } ]', '1 limit, 0 warnings'),
+                            ('limits: [ { name: a, rate: 1/s } ] # \x01', 'not YAML'),
+                            ('rules: { store: "sqlite:nowhere" }', 'the rules were not checked'),
+                            (None, 'No such file')):
+            path.write_text(text, encoding='utf-8') if text else path.unlink()
+            with self.subTest(text=text):
+                said = self.weir('rules', 'check', str(path))
+                self.assertEqual([line for line in said.splitlines() if not line.startswith(f'{path.parent}/{SHOWN}:')], [])
+                self.assertIn(words, said)
+
     def test_what_a_database_says(self):
         with Postgres() as server:
             conninfo = f"host=127.0.0.1 port={server.port} user=postgres dbname='a\x1b[2J'"

@@ -10,6 +10,7 @@ import os
 import subprocess
 import time
 import unittest
+import xml.etree.ElementTree
 import zlib
 
 from replay_case import Case, line, replay, report_of
@@ -206,6 +207,27 @@ class Lines(Case):
         out, err = replay('--config', config, log)
         self.assertNotIn('\x1b', out + err)
         self.assertIn('user=\\x1b[2J', out)
+
+    def test_names_of_files_on_a_terminal(self):
+        """A log may have a name that somebody else chose, and a shell's *.log names it too."""
+        odd = 'a\x1b[2J\nweir: b\u202e\udcff<&.'  # \udcff: a byte that is no UTF-8
+        told = 'a\\x1b[2J\\x0aweir: b\\xe2\\x80\\xae\\xff<&.'
+        limit = 'limits: [ { name: %s, key: [user], rate: 1/hour, cost: size },' \
+                ' { name: c, key: [ip], rate: 1, algorithm: concurrency } ]\n'
+        config, beside = self.write(odd + 'yaml', limit % 'l'), self.write(odd + 'beside', limit % 'm')
+        log = self.write(odd + 'log', line() + 'no line\n' + line(at='06/Nov/2026:09:00:00 +0000'))
+        packed = self.write(odd + 'log.gz', gzip.compress((line() * 9).encode())[:-9])
+        broken = self.write(odd + 'wrong', 'limits: [ { name: l, rate: 1/week, key: [a], nam: b } ]\n')
+        none, full, out, plot = (self.folder / (odd + end) for end in ('none', 'x/y', 'out', 'svg'))
+        for code, *arguments in ((0, '--config', config, '--beside', beside, '--suggest', '--out', out, '--plot', plot, log),
+                                 (1, '--config', config, packed), (2, '--config', broken, log), (2, '--config', none, log),
+                                 (2, '--config', config, none), (2, '--config', config, '--plot', full, log),
+                                 (2, '--config', config, '--suggest', '--out', full, log)):
+            for shown in replay(*arguments, code=code):
+                self.assertNotRegex(shown, '[\x00-\x09\x0b-\x1f\x7f\u202e\ufffd]|\nweir: b')
+            self.assertIn(told, shown) if code else None
+        text = xml.etree.ElementTree.parse(plot).getroot().itertext()
+        self.assertIn(f'Refused by {self.folder}/{told}yaml: ', ' '.join(text))
 
     def test_bytes_that_are_no_text(self):
         config = self.write('weir.yaml', 'limits: [ { name: l, key: [user], rate: 1/hour } ]\n')

@@ -17,7 +17,7 @@ from redis_server import wait_for
 from rule_store_case import url
 from test_exceptions import Banned, metric, wall_ns
 from test_levels import AT_ENGINE, PLUS, Shared, limits, one
-from test_rules_store import check
+from test_rules_store import check, version
 from weir_server import BUILD, Resp, Weir
 
 YEARLY = {'rate': '10/year', 'algorithm': 'fixed_window'}
@@ -179,6 +179,36 @@ class InSqlite(Banned):
         self.assertEqual(admitted(weir), 10)
         self.make(weir, 'unban')
         self.assertEqual([told['limit'] for told in check(weir)[1]['limits']], ['last'])
+
+    def test_a_limit_that_is_permits_on_some_nodes(self):
+        """The rate's nodes count anew at once; the others when their limit is a rate again."""
+        more = 'cluster: { nodes: [a, b] }\n'
+        permits = {'rate': '10', 'algorithm': 'concurrency', 'lease': '1hour'}
+        for user, everywhere, on_a, before, after in (('ada', YEARLY, permits, [0, 10], [10, 0]),
+                                                      ('bob', permits, YEARLY, [10, 0], [0, 10])):
+            def ask(nodes, user=user):
+                return [admitted(node, user) for node in nodes]
+            reset = [str(BUILD / 'weir'), 'rules', 'reset', '--config', self.config_file(), '--comment', 'x', 'api',
+                     f'user={user}']
+            self.apply(limits(everywhere))
+            nodes = [Weir(self.config(self.spec, more=more), arguments=('--node', name)) for name in 'ab']
+            for node in nodes:
+                self.addCleanup(node.stop)
+            self.assertEqual(ask(nodes), [10, 10])
+            if everywhere is permits:
+                done = subprocess.run(reset, capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, 'gives permits, which are not reset' in done.stderr), (2, True))
+            self.apply(limits(on_a)[:-1] + ',"nodes":["a"]}')
+            wait_for(lambda nodes=nodes: version(nodes[0]) == self.version, 'the version for a is not in force', 60)
+            self.assertEqual(ask(nodes), [0, 0])  # what is used is out, and the other way round
+            subprocess.run(reset, check=True)
+            self.followed(1 if user == 'ada' else 2, *nodes)
+            self.assertEqual(ask(nodes), before)
+            self.apply(limits(YEARLY))
+            wait_for(lambda nodes=nodes: {version(node) for node in nodes} == {self.version}, 'not followed', 60)
+            self.assertEqual(ask(nodes), after)
+            for node in nodes:
+                node.stop()
 
     def test_a_limit_without_a_key(self):
         weir = self.serve(limits(dict(YEARLY, key=[])))

@@ -277,6 +277,23 @@ class Rollout(AtRedis):
                 series = metrics(cluster.nodes['c'].http)
                 self.assertEqual(series['weir_limit_revision{limit="api",of="a"}'], newest['revision'])
 
+    def test_a_start_of_all_nodes_with_the_old_file_goes_back_by_a_revision(self):
+        """Neither the start nor a reload of what the file says already."""
+        for sharing in AT_ENGINE:
+            with self.each(sharing, 'rate: 3000/300day') as cluster:
+                cluster.reload('a', 'rate: 6000/300day')
+                cluster.wait_capacity(6000)
+                time.sleep(1)  # nodes hear of it by gossip a moment before it is at the engine, which outlives them
+                for name in NAMES:
+                    self.assertEqual(cluster.nodes.pop(name).stop(), 0)
+                    cluster.start(name, 'rate: 3000/300day')
+                cluster.wait_known()
+                cluster.reload('a', 'rate: 3000/300day')
+                time.sleep(1)
+                cluster.wait_capacity(6000)
+                cluster.reload('a', 'rate: 3000/300day', extra='revision: 1\n')
+                cluster.wait_capacity(3000)
+
     def test_a_reload_that_brings_a_limit_back_has_the_last_word(self):
         """Though in a form that is superseded, and known to the node no more."""
         for sharing in ('exact', 'gossip'):

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from store_drive import PROGRAM, StoreDrive
+from weir_server import BUILD
 
 KILLS = {'short': 10, 'soak': 500}.get(os.environ.get('WEIR_TEST_EFFORT'), 25)
 
@@ -60,6 +61,22 @@ class RuleStoreSqlite(unittest.TestCase):
                 self.assertEqual(answer['status'], 'OK', answer)
                 self.assertEqual(changes[answer['own']], answer['change'], self.seed)
             self.assertEqual(drive.appended(head), head + 1)
+
+    def test_paths_that_are_too_long(self):
+        """SQLite takes 504 bytes, with the folders, and says no more than that it is unable to open the file."""
+        rules, config = self.folder / 'rules.yaml', self.folder / 'weir.yaml'
+        rules.write_text('limits: []\n', encoding='utf-8')
+        folder = self.folder / ('a' * 200) / ('b' * 200)
+        folder.mkdir(parents=True)
+        room = 504 - len(str(folder)) - 1
+        for path, words in ((folder / ('n' * (room + 1)), 'with its folders it has 505 bytes, and may have 504'),
+                            (self.folder / ('n' * 248), 'its name has 248 bytes, and may have 247'),
+                            (folder / ('n' * room), None)):
+            config.write_text(f'rules: {{ store: "sqlite:{path}" }}\n', encoding='utf-8')
+            ran = run(BUILD / 'weir', 'rules', 'apply', '--config', config, '--comment', 'first', rules)
+            self.assertEqual(ran.returncode, 2 if words else 0, ran.stdout)
+            self.assertIn(words or '', ran.stdout)
+            self.assertEqual(path.exists() if len(path.name) < 256 else False, not words)
 
     def test_disk_that_is_really_full(self):
         disk = self.folder / 'disk'

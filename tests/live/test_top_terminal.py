@@ -157,6 +157,28 @@ class Top(unittest.TestCase):
             self.assertEqual(terminal.wait(), 0)
             self.assert_given_back(terminal)
 
+    def test_what_is_wrong_is_told_to_its_end(self):
+        """In 80 columns and in 20."""
+        port = free_port()
+        asked = 'no answer: Connection refused: does weir serve run, and is this its --http address? weir top goes on asking.'
+        for columns in (80, 20):
+            with Terminal(WEIR, 'top', '--server', f'127.0.0.1:{port}', '--interval', '100ms', TERM='xterm',
+                          columns=columns, rows=24) as terminal:
+                terminal.wait_for(lambda text: 'right metrics.' in ' '.join(text.split()))
+                terminal.wait_for(lambda text: asked in ' '.join(text.split()))
+                terminal.type('q')
+                self.assertEqual(terminal.wait(), 0)
+        self.weir.config.write_text(CONFIG.replace('text', 'hash'), encoding='utf-8')
+        self.weir.process.send_signal(signal.SIGHUP)
+        with self.top() as terminal:
+            terminal.wait_for(lambda text: 'KEY (names: top: { keys: text })\n' in text)
+        self.weir.config.write_text('limits: [ { name: of-a-long-name, rate: 1/day, keys: [user], brst: 5 } ]\n', encoding='utf-8')
+        self.weir.process.send_signal(signal.SIGHUP)
+        with self.top(columns=40) as terminal:
+            terminal.wait_for(lambda text: "did you mean" in ' '.join(text.split()))
+            terminal.type('q')
+            self.assertEqual(terminal.wait(), 0)
+
     def test_without_a_terminal(self):
         load(self.weir)
 
@@ -217,7 +239,7 @@ class Top(unittest.TestCase):
         with Weir(tokens + CONFIG, threads=1) as weir:
             with Terminal(WEIR, 'top', '--server', f'127.0.0.1:{weir.http}', TERM='xterm',
                           WEIR_TOKEN='0123456789abcdef') as terminal:
-                terminal.wait_for(lambda text: '403' in text and 'right metrics' in text)
+                terminal.wait_for(lambda text: '403' in text and 'right metrics' in ' '.join(text.split()))
 
 
 def write():

@@ -163,6 +163,27 @@ static void reconfiguration__between_concurrency_and_a_rate_nothing_is_minted(vo
     }
 }
 
+/* Whether a unit was a permit before there was a rate, nobody knows (docs/reload.md). */
+static void reconfiguration__what_a_rate_has_used_is_out_for_a_lease_or_reset(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++)
+        for (int resets = 0; resets < 2; resets++) {
+            struct weir_limit_spec rate = limit_of((enum weir_algorithm)algorithm, 9, HOUR, 0);
+            struct weir_limit_spec concurrency = limit_of(WEIR_CONCURRENCY, 4, LEASE, 0);
+            concurrency.on_change = resets ? WEIR_ON_CHANGE_RESET : WEIR_ON_CHANGE_KEEP;
+            struct fixture f = fixture_create(&rate, 1);
+            assert_int_equal(admitted_of(&f, 99, T0), 9);
+            fixture_define(&f, &concurrency, 1, T0 + 1);
+            assert_int_equal(out(&f, T0 + 1), resets ? 0 : 4);
+            assert_int_equal(peek(&f, 1, T0 + 1).retry_after_ns, resets ? 0 : LEASE);
+            assert_int_equal(admitted_of(&f, 99, T0 + 1), resets ? 4 : 0);
+            assert_int_equal(admitted_of(&f, 99, T0 + LEASE), 0);
+            assert_int_equal(admitted_of(&f, 99, T0 + 1 + LEASE), 4);
+            fixture_destroy(&f);
+        }
+}
+
 /* By a clock that is far from every one before, too. */
 static void what_has_ended_long_ago_is_not_given_back(void **state)
 {
@@ -210,6 +231,7 @@ int main(void)
         cmocka_unit_test(reconfiguration__a_lease_never_ends_before_its_holder_was_told),
         cmocka_unit_test(reconfiguration__permits_go_with_their_limit_or_a_reset),
         cmocka_unit_test(reconfiguration__between_concurrency_and_a_rate_nothing_is_minted),
+        cmocka_unit_test(reconfiguration__what_a_rate_has_used_is_out_for_a_lease_or_reset),
         cmocka_unit_test(what_has_ended_long_ago_is_not_given_back),
         cmocka_unit_test(permits_are_numbered_one_after_the_other),
     };

@@ -32,20 +32,24 @@ static struct weir_config *config_of_store(void)
     return config;
 }
 
-static int ban(struct weir_rule_store *store, const char *limit, uint64_t *ret_number)
+static int put(struct weir_rule_store *store, enum weir_exception_kind kind, const char *limit, struct weir_slice user,
+               uint64_t *ret_number)
 {
     struct weir_config *config = config_of_store();
     const struct weir_rule_editor editor = { .store = store, .config = config, .timeout_ns = 60 * SECOND };
-    const struct weir_exception_named named = { .limit = limit,
-                                                .attributes = { { { "user", 4 }, { "ada", 3 } } },
-                                                .count = 1 };
+    const struct weir_exception_named named = { .limit = limit, .attributes = { { { "user", 4 }, user } }, .count = 1 };
     const struct weir_exception_edit edit = {
-        .kind = WEIR_EXCEPTION_BAN, .named = &named, .wall_ns = WALL_NS, .author = "ann", .comment = "too fast"
+        .kind = kind, .named = &named, .wall_ns = WALL_NS, .author = "ann", .comment = "too fast"
     };
     struct weir_fault fault = { 0 };
     int error = weir_exception_put(&editor, &edit, ret_number, &fault);
     weir_config_destroy(config);
     return error;
+}
+
+static int ban(struct weir_rule_store *store, const char *limit, uint64_t *ret_number)
+{
+    return put(store, WEIR_EXCEPTION_BAN, limit, (struct weir_slice){ "ada", 3 }, ret_number);
 }
 
 static void an_end_is_in_the_future(void **state)
@@ -90,6 +94,37 @@ static void the_first_version_is_looked_at_too(void **state)
     weir_rule_store_close(store);
 }
 
+/* One that is there, of before this was asked, is ended all the same. */
+static void a_key_is_one_that_a_request_may_have(void **state)
+{
+    (void)state;
+    struct weir_rule_store *store = store_open();
+    static char value[WEIR_KEY_BYTES_MAX + 1], key[WEIR_EXCEPTION_KEY_MAX];
+    const struct weir_slice longest = { value, WEIR_KEY_BYTES_MAX }, longer = { value, WEIR_KEY_BYTES_MAX + 1 };
+    uint64_t number = 0;
+    size_t size = 0;
+    memset(value, 'x', sizeof value);
+    append_text(store, 0, with_api);
+    assert_int_equal(put(store, WEIR_EXCEPTION_BAN, "api", longest, &number), 0);
+    assert_int_equal(put(store, WEIR_EXCEPTION_BAN, "api", longer, &number), WEIR_ERANGE);
+    assert_int_equal(put(store, WEIR_EXCEPTION_RESET, "api", longer, &number), WEIR_ERANGE);
+    assert_int_equal(number, 1);
+    assert_true(weir_exception_key_add(key, sizeof key, &size, (struct weir_slice){ "user", 4 }));
+    assert_true(weir_exception_key_add(key, sizeof key, &size, longer));
+    const struct weir_exception_change before = { .change = { 1 },
+                                                  .kind = WEIR_EXCEPTION_BAN,
+                                                  .limit = "api",
+                                                  .key = { key, size },
+                                                  .wall_ns = WALL_NS,
+                                                  .author = "ann",
+                                                  .comment = "too fast" };
+    struct weir_fault fault;
+    assert_int_equal(weir_rule_store_except(store, &before, weir_rule_now_ns() + 60 * SECOND, &number, &fault), 0);
+    assert_int_equal(put(store, WEIR_EXCEPTION_UNBAN, "api", longer, &number), 0);
+    assert_int_equal(number, 3);
+    weir_rule_store_close(store);
+}
+
 /* Once nobody knows whether it was stored, a store that cannot be asked does not make it known. */
 static void what_is_not_known_is_told_so(void **state)
 {
@@ -131,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_end_is_in_the_future),
         T(the_first_version_is_looked_at_too),
+        T(a_key_is_one_that_a_request_may_have),
         T(what_is_not_known_is_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,11 +204,9 @@ static void there_are_so_many_names_of_levels(void **state)
     weir_rule_store_close(store);
 }
 
-static void the_bounds_are_named(void **state)
+static void expect_bounds(struct weir_rule_store *store)
 {
-    (void)state;
     char keys[4][64];
-    struct weir_rule_store *store = store_open();
     struct weir_fault fault;
     uint64_t number = 0;
     store->exceptions_max = 2;
@@ -229,6 +227,69 @@ static void the_bounds_are_named(void **state)
     struct weir_exception_change four = ban_of(key_of(keys[3], "d"), 0, 2002);
     assert_int_equal(except(store, &four, &number, &fault), WEIR_ELIMIT);
     assert_non_null(strstr(fault.text, "5 changes"));
+}
+
+static void the_bounds_are_named(void **state)
+{
+    (void)state;
+    struct weir_rule_store *store = store_open();
+    expect_bounds(store);
+    weir_rule_store_close(store);
+}
+
+/* How many indexes of that name there are, and steps of the plan by which it counts, that read nothing but it. */
+static void expect_counted_by_index(int indexes)
+{
+    sqlite3 *db;
+    sqlite3_stmt *row;
+    assert_int_equal(sqlite3_open(store_path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'exceptions_newest'", -1, &row, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(row, 0), indexes);
+    sqlite3_finalize(row);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "EXPLAIN QUERY PLAN SELECT count(*) FROM (SELECT kind, until_ns, max(number) "
+                                        "FROM exceptions GROUP BY digest) WHERE kind <> 2",
+                                        -1, &row, NULL),
+                     SQLITE_OK);
+    int found = 0;
+    while (sqlite3_step(row) == SQLITE_ROW)
+        found += strstr((const char *)sqlite3_column_text(row, 3), "COVERING INDEX exceptions_newest") != NULL;
+    assert_int_equal(found, indexes);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+}
+
+/* As builds before the index have made it: the first count of a full one makes that, and it stays though the change is
+ * refused. What such a build writes beside it is counted. */
+static void a_table_without_the_index_gets_it_when_it_is_full(void **state)
+{
+    (void)state;
+    char keys[2][64];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number;
+    append_text(store, 0, "limits: []");
+    run_sql("CREATE TABLE exceptions (number INTEGER PRIMARY KEY, kind INTEGER NOT NULL, wall_ns INTEGER NOT NULL,"
+            " until_ns INTEGER NOT NULL, change BLOB NOT NULL UNIQUE, digest BLOB NOT NULL, limit_name TEXT NOT NULL,"
+            " key BLOB NOT NULL, author TEXT NOT NULL, comment TEXT NOT NULL, held INTEGER NOT NULL,"
+            " UNIQUE (digest, number))");
+    struct weir_exception_change one = ban_of(key_of(keys[0], "x"), 3000, 1000);
+    struct weir_exception_change two = ban_of(key_of(keys[1], "y"), 0, 1000);
+    assert_int_equal(excepted(store, &one), 1);
+    expect_counted_by_index(0);
+    store->exceptions_max = 1;
+    assert_int_equal(except(store, &two, &number, &fault), WEIR_ELIMIT);
+    expect_counted_by_index(1);
+    assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).count, 1); /* nothing else was stored */
+    run_sql("INSERT INTO exceptions SELECT 2, 2, wall_ns, 0, x'00112233445566778899aabbccddeeff', digest, limit_name, "
+            "key, author, comment, 7 FROM exceptions");
+    assert_int_equal(excepted(store, &two), 3); /* 7 was said to hold, and none does */
+    expect_counted_by_index(1);
+    run_sql("DELETE FROM exceptions");
+    expect_bounds(store);
     weir_rule_store_close(store);
 }
 
@@ -362,6 +423,15 @@ static void random_changes_are_as_in_a_list(void **state)
             expect_same(store, &model, now_ns, test_random_below(&random, model.count + 2));
     }
     expect_same(store, &model, now_ns, 0);
+    struct weir_exception_change one_more = ban_of(key_of(key, "one more"), 0, now_ns);
+    struct weir_fault fault;
+    uint64_t number = 0;
+    store->exceptions_max = 0;
+    for (size_t i = 0; i < model.count; i++)
+        store->exceptions_max += holds(&model, i, now_ns);
+    assert_int_equal(except(store, &one_more, &number, &fault), WEIR_ELIMIT);
+    store->exceptions_max++;
+    assert_int_equal(excepted(store, &one_more), model.count + 1);
     weir_rule_store_close(store);
 }
 
@@ -377,6 +447,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_level_is_what_was_given, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(there_are_so_many_names_of_levels, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(the_bounds_are_named, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(a_table_without_the_index_gets_it_when_it_is_full, make_store_folder,
+                                        remove_store_folder),
         cmocka_unit_test_setup_teardown(a_damaged_row_hides_no_other, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(a_weir_before_exceptions_goes_on, make_store_folder, remove_store_folder),
         cmocka_unit_test_setup_teardown(random_changes_are_as_in_a_list, make_store_folder, remove_store_folder),
