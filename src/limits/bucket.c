@@ -60,7 +60,7 @@ static uint64_t change_ticks(uint64_t fresh_at, int32_t from, int32_t to, uint64
     return weir_ticks_add(weir_ticks_at(now_ns, to), weir_ticks_of(wait_ns, to, WEIR_TICKS_DEBT_MAX));
 }
 
-/* Absent, held, or in other ticks. */
+/* Absent, held, in other ticks or in those of more than 1 ns; a peek, and what costs nothing. */
 static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
                                 const struct weir_event *event, bool charges, struct weir_verdict *v)
 {

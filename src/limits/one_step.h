@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The hot path: a bucket that has its slot is judged and charged by one swap of 16 bytes, which fails if the slot was
- * given to another key meanwhile. A refusal writes nothing. */
+ * given to another key meanwhile. A refusal writes nothing into the table; it is counted. */
 #pragma once
 
 #include "core/limit/bucket.h"

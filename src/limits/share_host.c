@@ -2,10 +2,10 @@
  *
  * Each event of a key (a reservation, its end, a reply, a time that has come) is a step of the key's state machine
  * (share_step.c). The host then does what the step asks for: it sends an ask, and sets when the key is woken. A reply
- * wakes the requests that wait for the key. How many asks may be under way follows the engine: one more for each
- * prompt reply, one less for a slow one, half as many after a failure. A key that leaves the table, for want of room,
- * is out of its lists and goes on until it has told what it owes, for about ten seconds at most. Called by
- * serve/sharer.c and, for requests, by transaction.c and transaction_part.c. */
+ * wakes the requests that wait for the key. How many asks that no request waits for may be under way follows the
+ * engine: one more for each prompt reply, one less for a slow one, half as many after a failure. A key that leaves
+ * the table, for want of room, is out of its lists and goes on until it has told what it owes, for about ten seconds
+ * at most. Called by serve/sharer.c and, for requests, by transaction.c and transaction_part.c. */
 #include "limits/share_host.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #define TURN_MAX 1024                         /* keys per turn; the rest in the next */
 #define ROOM_MAX ((size_t)1024)               /* asks under way beyond which keys do not speak unasked */
 #define CONTENDED_NS (500 * WEIR_NS_PER_MS)   /* how long an ask goes on beyond its deadline where others are faster */
-#define QUIET_NS (25 * WEIR_NS_PER_MS)        /* nor for so long after one failed */
+#define QUIET_NS (25 * WEIR_NS_PER_MS)        /* for so long after an ask failed keys do not speak unasked */
 
 struct weir_share_host {
     struct weir_share_host_options options;
@@ -33,8 +33,9 @@ struct weir_share_host {
     uint64_t stints;
     uint64_t armed_ns; /* what the caller was asked for; WEIR_NEVER */
     size_t asking;
-    size_t room; /* how many asks may be under way: one more for each prompt answer, one less for a slow one, half as
-                    many after a failure, so that after an outage all keys come back at the pace of the engine */
+    /* How many asks may be under way for a key to speak unasked: one more for each prompt answer, one less for a slow
+     * one, half as many after a failure, so that after an outage all keys come back at the pace of the engine. */
+    size_t room;
     uint64_t quiet_until_ns;
     bool closing, closed; /* closed: `done` was called */
     bool telling;         /* within `done`, which may close the remote: what is under way ends in it */

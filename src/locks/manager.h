@@ -70,10 +70,10 @@ int weir_lock_manager_create(struct weir_lock_engine *engine, const struct weir_
 /* WEIR_ELIMIT: not taken, done will not be called. */
 int weir_lock_manager_submit(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
-/* Answers at once, here, what needs no store: a release, a look, a renewal of the same length, a refusal of one who
- * does not wait. So none of them waits for a batch that is being made durable. True: the request is answered, and
- * `done` will not be called. False: nothing was done, because the store is needed, or because something asked of this
- * name before has no answer yet: submit it. */
+/* Answers at once, here, what needs no store: a release, a look, a renewal of the same length or a shorter one, a
+ * refusal of one who does not wait. So none of them waits for a batch that is being made durable. True: the request
+ * is answered, and `done` will not be called. False: nothing was done, because the store is needed, or because
+ * something asked of this name before has no answer yet: submit it. */
 bool weir_lock_manager_quick(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* The client went away: done comes soon, whatever it says (HELD where it waited). What it was granted is given back

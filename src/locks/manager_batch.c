@@ -203,8 +203,9 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
 
 /* ---- taking the answers ---- */
 
-/* A lease counts from when the store decided it. That may have been as soon as it was asked: one that is asked for too
- * early is asked for once more, too late would keep a free lock from those who wait for as long as the batch hung. */
+/* A lease counts from when the store decided it, which may have been as soon as it was asked, and is taken to be: one
+ * that is asked for too early is asked for once more, too late would keep a free lock from those who wait for as long
+ * as the batch hung. */
 static struct weir_waiting_answer answer_of(const struct weir_lock_manager *manager, enum weir_waiting_said said,
                                             struct weir_slice holder, const struct weir_lock_op *op)
 {

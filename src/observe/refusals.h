@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Some refusals on their way from a loop to the log: the loop picks at most so many of each limit in a second, and puts
- * them into a ring, from which the server's own thread takes them. Neither waits for the other, and there is no lock.
+ * Some refusals on their way from a loop to the log, or to who looks at the dashboard: the loop picks at most so many
+ * of each limit in a second, and puts them into a ring, from which the server's own thread takes them. Neither waits
+ * for the other, and there is no lock.
  *
  * Bounds: WEIR_REFUSALS_ROOM of a loop between two looks of the taker. What does not fit, and what is above the rate,
  * is left out, and counted: the limit's next one says how many.

@@ -157,9 +157,9 @@ struct weir_rule_appended {
     struct weir_rule_head head; /* the newest now; of `again` it may be a later one */
 };
 
-/* Stores a new version, if `expected` is the newest. WEIR_EUNKNOWN: ask again with the same id. WEIR_ENOENT with field
- * "version": `of` is none. WEIR_ELIMIT: WEIR_RULE_VERSIONS_MAX. WEIR_EINVAL with field "change": the id was used for
- * another change (of other texts; the time may differ). WEIR_EINVAL, WEIR_ERANGE: an argument. */
+/* Stores a new version, if `expected` is the newest. WEIR_EUNKNOWN: ask again with the same id. WEIR_ELIMIT:
+ * WEIR_RULE_VERSIONS_MAX. WEIR_EINVAL with field "change": the id was used for another change (of other texts; the
+ * time may differ). WEIR_EINVAL, WEIR_ERANGE: an argument. */
 int weir_rule_store_append(struct weir_rule_store *store, const struct weir_rule_change *change, uint64_t deadline_ns,
                            struct weir_rule_appended *ret_appended, struct weir_fault *ret_fault);
 

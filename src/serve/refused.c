@@ -2,8 +2,8 @@
  *
  * A key is counted by its hash, and only one that is new in the sketch is spelt out. Where the verdict comes when the
  * request has gone, its keys are spelt out before. Once something is counted a timer runs, which shows it to readers
- * and stops. Some are picked for people (observe/refusals.h). Called by decide.c, shared.c, resp_throttle.c and
- * resp_cell.c. */
+ * and stops. Some are picked for people (observe/refusals.h). Called by decide.c, excepted.c, shared.c,
+ * resp_throttle.c and resp_cell.c, and by loop.c where a setup is new. */
 #include "serve/refused.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Refusals on their way to observe/top.h: which key of which limit it was, and what it is called. Requests that are
- * admitted do not come here; nor do limits in shadow, which refuse nobody, and requests that lack an attribute of a key
- * (`missing: refuse`) or meet no limit: they have no key. One loop's thread. */
+ * Refusals on their way to observe/top.h and, some of them, to the log and the dashboard: which key of which limit it
+ * was, and what it is called. Requests that are admitted do not come here; nor do limits in shadow, which refuse
+ * nobody, and requests that lack an attribute of a key (`missing: refuse`) or meet no limit: they have no key. One
+ * loop's thread. */
 #pragma once
 
 #include "limits/transaction.h"

@@ -61,7 +61,7 @@ static const struct {
 } bounds[STATES] = {
     [GREETED] = { 5, "the successor said nothing for 5 s" },
     [PREPARING] = { 60, "the successor was not ready after 60 s" },
-    [PARTING] = { 5, "" }, /* who has TLS and is not done by then is closed */
+    [PARTING] = { 5, "" }, /* who is not done by then is frozen as it is */
     [FREEZING] = { 5, "what is under way was not answered within 5 s" },
     [HANDING] = { 10, "the successor did not take the connections within 10 s" },
     [TAKING] = { 20, "the successor had not put all together after 20 s" },

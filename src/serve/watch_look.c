@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The list of what is watched: for each subject its state or count, the level, and the words of its line. Each look
- * tells all of them, changed or not; watch.c decides whether a line is due. What may still be connecting is not told in
- * the first 3 s. Called by server.c every 250 ms. */
+ * tells all of them, changed or not; watch.c decides whether a line is due. (Refusals go by refusal_lines.c.) What
+ * may still be connecting is not told in the first 3 s. Called by server.c every 250 ms. */
 #include "serve/watch_look.h"
 
 #include <inttypes.h>

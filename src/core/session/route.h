@@ -70,8 +70,9 @@ struct weir_route {
     bool leader;
 };
 
-/* Never blocks, never fails. LOST at once where the leader has lost what was seen, or no leader is usable and every
- * usable standby has. A write goes to the leader, whatever the strategy, unless what was seen is lost there. */
+/* Never blocks, never fails. LOST at once where the leader has lost what was seen, or no leader is usable and of the
+ * usable standbys one has lost it and none shows, or may come to show, it. A write goes to the leader, whatever the
+ * strategy, unless what was seen is lost there. */
 struct weir_route weir_route_choose(const struct weir_route_request *request);
 
 /* What is told where nobody can serve the request and the time is over: the service and the library say the same.

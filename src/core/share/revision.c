@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A revision carries the checksums of those that it superseded. By them a node tells a definition that was left behind
- * from one that nobody has had (is_due()), and sees whether another node's revision was made by one who knew its own
- * (builds_on()). Called by limits/revisions.c, which tells the other nodes. */
+ * A revision carries the checksums of those that it superseded. By them a node tells a definition that was left
+ * behind from one that nobody has had (is_due()), and sees whether another node's revision was made by one who knew
+ * its own (builds_on()). Called by limits/revisions.c and revisions_own.c; revisor.c and revision_talk.c tell the
+ * other nodes. */
 #include "core/share/revision.h"
 
 #include "base/checked.h"
