@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/plural.h"
 #include "cli/plain.h"
 #include "cli/replay.h"
@@ -46,6 +47,7 @@ static void text_print(const char *text, int width)
 
 static void name_print(const char *before, const char *file)
 {
+    weir_assert(file != NULL);
     printf("%s", before);
     weir_plain_print(stdout, (struct weir_slice){ file, strlen(file) });
 }
