@@ -43,16 +43,12 @@ static int decide_alone(struct weir_limiter *limiter, const struct weir_charge *
     const struct weir_record *record = weir_record_at(limiter, weir_id_number(charge->limit));
     if (charge->cost > WEIR_COST_MAX || !record)
         return record ? WEIR_ERANGE : weir_id_error(limiter, charge->limit);
-    const bool plain = weir_record_plain(record);
     const struct weir_time now = weir_decide_time(limiter, time);
     const enum weir_step step = decide_one(limiter, record, charge, &now, flags, ret_verdict);
     if (step == WEIR_STEP_STALE)
         return weir_id_error(limiter, charge->limit);
-    bool admitted = step == WEIR_STEP_ADMITTED, counts = true;
-    if (!plain) { /* what took the long way may have been decided by its successor */
-        counts = !ret_verdict->shadow;
-        admitted = admitted || !counts;
-    }
+    /* Not what the record says: it may have been decided by its successor, which is in shadow only since a moment. */
+    const bool counts = !ret_verdict->shadow, admitted = step == WEIR_STEP_ADMITTED || !counts;
     *ret_decision = (struct weir_decision){ .admitted = admitted,
                                             .deciding = !counts,
                                             .retry_after_ns = admitted ? 0 : ret_verdict->retry_after_ns,
