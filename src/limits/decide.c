@@ -43,16 +43,12 @@ static int decide_alone(struct weir_limiter *limiter, const struct weir_charge *
     const struct weir_record *record = weir_record_at(limiter, weir_id_number(charge->limit));
     if (charge->cost > WEIR_COST_MAX || !record)
         return record ? WEIR_ERANGE : weir_id_error(limiter, charge->limit);
-    const bool plain = weir_record_plain(record);
     const struct weir_time now = weir_decide_time(limiter, time);
     const enum weir_step step = decide_one(limiter, record, charge, &now, flags, ret_verdict);
     if (step == WEIR_STEP_STALE)
         return weir_id_error(limiter, charge->limit);
-    bool admitted = step == WEIR_STEP_ADMITTED, counts = true;
-    if (!plain) { /* what took the long way may have been decided by its successor */
-        counts = !ret_verdict->shadow;
-        admitted = admitted || !counts;
-    }
+    /* Not what the record says: it may have been decided by its successor, which is in shadow only since a moment. */
+    const bool counts = !ret_verdict->shadow, admitted = step == WEIR_STEP_ADMITTED || !counts;
     *ret_decision = (struct weir_decision){ .admitted = admitted,
                                             .deciding = !counts,
                                             .retry_after_ns = admitted ? 0 : ret_verdict->retry_after_ns,
@@ -72,16 +68,22 @@ __attribute__((noinline)) static int decide_otherwise(struct weir_limiter *limit
                       : weir_decide_several(limiter, charges, count, time, flags, ret_decision, ret_verdicts);
 }
 
-/* One step by `now`; `time`: what the caller gave, or NULL, and then it is tried until nobody was faster. */
-static inline __attribute__((always_inline)) enum weir_step short_step(struct weir_limiter *limiter,
-                                                                       const struct weir_charge *charge,
-                                                                       const struct weir_time *time,
-                                                                       const struct weir_time *now, unsigned flags,
-                                                                       bool told, struct weir_verdict *v)
+/* The record to take one step by; NULL: that may not do. Asked before the clock is, which the long way reads itself. */
+static inline __attribute__((always_inline)) const struct weir_record *short_record(const struct weir_limiter *limiter,
+                                                                                    const struct weir_charge *charge,
+                                                                                    unsigned flags)
 {
     const struct weir_record *record = weir_record_at(limiter, weir_id_number(charge->limit));
+    return record && is_short(record, charge, flags) ? record : NULL;
+}
+
+/* One step by `now`; `time`: what the caller gave, or NULL, and then it is tried until nobody was faster. */
+static inline __attribute__((always_inline)) enum weir_step short_step(
+    struct weir_limiter *limiter, const struct weir_record *record, const struct weir_charge *charge,
+    const struct weir_time *time, const struct weir_time *now, bool told, struct weir_verdict *v)
+{
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (record && is_short(record, charge, flags) && weir_table_in_reach(&limiter->table, now->now_ns)) {
+    if (record && weir_table_in_reach(&limiter->table, now->now_ns)) {
         do
             step = take_step(limiter, record, charge, NULL, now, told, v);
         while (!time && step == WEIR_STEP_AGAIN);
@@ -90,12 +92,13 @@ static inline __attribute__((always_inline)) enum weir_step short_step(struct we
 }
 
 static inline __attribute__((always_inline)) int decide_short(struct weir_limiter *limiter,
+                                                              const struct weir_record *record,
                                                               const struct weir_charge *charge,
                                                               const struct weir_time *time, const struct weir_time *now,
                                                               unsigned flags, struct weir_decision *ret_decision,
                                                               struct weir_verdict *ret_verdict)
 {
-    const enum weir_step step = short_step(limiter, charge, time, now, flags, true, ret_verdict);
+    const enum weir_step step = short_step(limiter, record, charge, time, now, true, ret_verdict);
     if (step > WEIR_STEP_REFUSED)
         return decide_otherwise(limiter, charge, 1, time, flags, ret_decision, ret_verdict);
     const bool admitted = step == WEIR_STEP_ADMITTED;
@@ -110,8 +113,11 @@ __attribute__((noinline)) static int decide_now(struct weir_limiter *limiter, co
                                                 unsigned flags, struct weir_decision *ret_decision,
                                                 struct weir_verdict *ret_verdict)
 {
+    const struct weir_record *record = short_record(limiter, charge, flags);
+    if (!record)
+        return decide_otherwise(limiter, charge, 1, NULL, flags, ret_decision, ret_verdict);
     const struct weir_time now = weir_time_read_monotonic();
-    return decide_short(limiter, charge, NULL, &now, flags, ret_decision, ret_verdict);
+    return decide_short(limiter, record, charge, NULL, &now, flags, ret_decision, ret_verdict);
 }
 
 int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
@@ -122,7 +128,8 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
         return decide_otherwise(limiter, charges, count, time, flags, ret_decision, ret_verdicts);
     if (!time)
         return decide_now(limiter, charges, flags, ret_decision, ret_verdicts);
-    return decide_short(limiter, charges, time, time, flags, ret_decision, ret_verdicts);
+    return decide_short(limiter, short_record(limiter, charges, flags), charges, time, time, flags, ret_decision,
+                        ret_verdicts);
 }
 
 /* By the way that has numbers, which nobody reads. */
@@ -135,22 +142,27 @@ __attribute__((noinline)) static bool admit_otherwise(struct weir_limiter *limit
 }
 
 static inline __attribute__((always_inline)) bool admit_short(struct weir_limiter *limiter,
+                                                              const struct weir_record *record,
                                                               const struct weir_charge *charge,
                                                               const struct weir_time *time, const struct weir_time *now)
 {
-    const enum weir_step step = short_step(limiter, charge, time, now, 0, false, NULL);
+    const enum weir_step step = short_step(limiter, record, charge, time, now, false, NULL);
     return step <= WEIR_STEP_REFUSED ? step == WEIR_STEP_ADMITTED : admit_otherwise(limiter, charge, time);
 }
 
 __attribute__((noinline)) static bool admit_now(struct weir_limiter *limiter, const struct weir_charge *charge)
 {
+    const struct weir_record *record = short_record(limiter, charge, 0);
+    if (!record)
+        return admit_otherwise(limiter, charge, NULL);
     const struct weir_time now = weir_time_read_monotonic();
-    return admit_short(limiter, charge, NULL, &now);
+    return admit_short(limiter, record, charge, NULL, &now);
 }
 
 bool weir_limiter_admit(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time)
 {
-    return time ? admit_short(limiter, charge, time, time) : admit_now(limiter, charge);
+    return time ? admit_short(limiter, short_record(limiter, charge, 0), charge, time, time)
+                : admit_now(limiter, charge);
 }
 
 /* ---- many ---- */

@@ -17,7 +17,7 @@ COSTS = {
     'admit': ('weir_limiter_admit', 89, 90),
     'admit_refused': ('weir_limiter_admit', 101, 90),
     'decide': ('weir_limiter_decide', 153, 130),
-    'decide_refused': ('weir_limiter_decide', 179, 130),
+    'decide_refused': ('weir_limiter_decide', 181, 130),
     'decide_many': ('weir_limiter_decide_many', 180, 150),
     'decide_many_refused': ('weir_limiter_decide_many', 203, 150),
     'key': ('weir_limiter_key', 199, 90),

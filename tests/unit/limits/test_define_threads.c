@@ -238,6 +238,54 @@ static void define__that_changes_the_algorithm_doubles_no_limit(void **state)
         fail_msg("%llu of %d", (unsigned long long)admitted, COUNT);
 }
 
+/* ---- enforced with room, or in shadow without: neither refuses ---- */
+
+struct newcomers {
+    struct fixture fixture; /* its id: atomic */
+    bool over;              /* atomic */
+    bool refused;
+};
+
+static void *ask_for_newcomers(void *argument)
+{
+    struct newcomers *n = argument;
+    const struct weir_time time = at(T0);
+    for (uint64_t key = 0; !__atomic_load_n(&n->over, __ATOMIC_ACQUIRE); key++) {
+        const struct weir_slice value = { &key, sizeof key };
+        struct weir_charge charge = { .limit = __atomic_load_n(&n->fixture.ids[0], __ATOMIC_ACQUIRE), .cost = 2 };
+        struct weir_decision decision;
+        struct weir_verdict verdict;
+        if (weir_limiter_key(n->fixture.limiter, charge.limit, &value, 1, &charge.key) == 0 &&
+            weir_limiter_decide(n->fixture.limiter, &charge, 1, &time, 0, &decision, &verdict) == 0)
+            n->refused = n->refused || !decision.admitted;
+    }
+    return NULL;
+}
+
+static void define__into_shadow_refuses_nobody_meanwhile(void **state)
+{
+    (void)state;
+    struct newcomers n = { .over = false };
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_TOKEN_BUCKET, 100, DAY, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 1, DAY, 0) };
+    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN }; /* a walk takes no time */
+    const struct weir_time time = at(T0);
+    pthread_t thread;
+    specs[1].mode = WEIR_MODE_SHADOW;
+    n.fixture = fixture_create_with(&options, specs, 1);
+    assert_int_equal(pthread_create(&thread, NULL, ask_for_newcomers, &n), 0);
+    for (uint64_t turn = 1; turn <= 10 * replacements(); turn++) {
+        const struct weir_limit_def def = { .name = "0", .spec = specs[turn % 2] };
+        weir_limit_id id;
+        assert_int_equal(weir_limiter_define(n.fixture.limiter, &def, 1, &time, &id, NULL), 0);
+        __atomic_store_n(&n.fixture.ids[0], id, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&n.over, true, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(n.refused);
+    fixture_destroy(&n.fixture);
+}
+
 /* The error says which: an id that was, and what never was an id. */
 static void define__an_id_of_a_set_that_is_gone_is_stale(void **state)
 {
@@ -278,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(define__under_deciding_threads_doubles_no_limit),
         cmocka_unit_test(define__that_changes_the_algorithm_doubles_no_limit),
+        cmocka_unit_test(define__into_shadow_refuses_nobody_meanwhile),
         cmocka_unit_test(define__an_id_of_a_set_that_is_gone_is_stale),
     };
     return cmocka_run_group_tests_name("define under threads", tests, NULL, NULL);
