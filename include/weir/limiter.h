@@ -169,10 +169,10 @@ struct weir_decision {
     uint64_t delay_ns;       /* the longest */
 };
 
-/* Decides all `count` charges together, all or nothing. ret_verdicts has room for `count`.
- * Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above WEIR_COST_MAX), WEIR_ENOENT (no id
- * of a limit), WEIR_ESTALE (one of a set that is gone), WEIR_EDUP (two charges on one counter: add the costs
- * instead). */
+/* Decides all `count` charges together, all or nothing. ret_verdicts has room for `count`. After an error neither it
+ * nor ret_decision says anything. Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above
+ * WEIR_COST_MAX), WEIR_ENOENT (no id of a limit), WEIR_ESTALE (one of a set that is gone), WEIR_EDUP (two charges on
+ * one counter: add the costs instead). */
 WEIR_MUST_CHECK int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                                         const struct weir_time *time, unsigned flags,
                                         struct weir_decision *ret_decision, struct weir_verdict *ret_verdicts);

@@ -99,8 +99,10 @@ static inline __attribute__((always_inline)) int decide_short(struct weir_limite
                                                               struct weir_verdict *ret_verdict)
 {
     const enum weir_step step = short_step(limiter, record, charge, time, now, true, ret_verdict);
-    if (step > WEIR_STEP_REFUSED)
-        return decide_otherwise(limiter, charge, 1, time, flags, ret_decision, ret_verdict);
+    if (step > WEIR_STEP_REFUSED) {
+        const struct weir_time whole = time ? *time : weir_time_with_wall(*now);
+        return decide_otherwise(limiter, charge, 1, time ? time : &whole, flags, ret_decision, ret_verdict);
+    }
     const bool admitted = step == WEIR_STEP_ADMITTED;
     ret_decision->admitted = admitted;
     ret_decision->deciding = 0;
@@ -147,7 +149,10 @@ static inline __attribute__((always_inline)) bool admit_short(struct weir_limite
                                                               const struct weir_time *time, const struct weir_time *now)
 {
     const enum weir_step step = short_step(limiter, record, charge, time, now, false, NULL);
-    return step <= WEIR_STEP_REFUSED ? step == WEIR_STEP_ADMITTED : admit_otherwise(limiter, charge, time);
+    if (step <= WEIR_STEP_REFUSED)
+        return step == WEIR_STEP_ADMITTED;
+    const struct weir_time whole = time ? *time : weir_time_with_wall(*now);
+    return admit_otherwise(limiter, charge, time ? time : &whole);
 }
 
 __attribute__((noinline)) static bool admit_now(struct weir_limiter *limiter, const struct weir_charge *charge)

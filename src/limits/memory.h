@@ -110,6 +110,8 @@ struct weir_limiter {
 
 /* For limits that are not on the calendar: half the cost of weir_time_read. */
 struct weir_time weir_time_read_monotonic(void);
+/* The wall's is wanted after all. */
+struct weir_time weir_time_with_wall(struct weir_time now);
 
 static inline uint32_t weir_id_number(weir_limit_id id)
 {

@@ -42,7 +42,9 @@ static void each_clock_is_asked_once(void **state)
     struct fixture f = fixture_create(specs, 4);
     for (size_t limit = 0; limit < 4; limit++) {
         const struct weir_charge charge = charge_of(&f, limit, "k", 1);
-        assert_true(weir_limiter_admit(f.limiter, &charge, NULL)); /* it comes */
+        const struct weir_charge newcomer = charge_of(&f, limit, "n", 1);
+        assert_int_equal(asked_by(&f, &newcomer, true), 2);
+        assert_int_equal(asked_by(&f, &charge, false), 2); /* it comes */
         assert_int_equal(asked_by(&f, &charge, false), limit == 0 ? 1 : 2);
         assert_int_equal(asked_by(&f, &charge, true), limit == 0 ? 1 : 2);
     }
