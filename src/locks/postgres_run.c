@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A run of the server, not of a batch (that is postgres.c): what a connection finds, and what follows from it. The
- * incarnation is raised once for each run: its postmaster's start, with the database and its files. A server cannot be
- * restored, promoted or replaced without a new run, so whatever it has forgotten, tokens after it are greater than all
- * before, even where system identifier, timeline and position look as they should. The witness adds what this node had
- * granted under, and lets the fault say what was seen. A connection that comes again within a run finds all as it was,
- * and raises nothing.
+ * incarnation is raised once for each run, and by each weir at its own start; a run is its postmaster's start, with
+ * the database and its files. A server cannot be restored, promoted or replaced without a new run, so whatever it has
+ * forgotten, tokens after it are greater than all before, even where system identifier, timeline and position look as
+ * they should. The witness adds what this node had granted under, and lets the fault say what was seen. A connection
+ * that comes again within a run finds all as it was, and raises nothing, unless its former backend still lives
+ * (same_run()).
  *
  * The raise keeps new tokens in order. What is held keeps its token before and after it, so nothing but a new token
  * waits for it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside the sqlite engine: the database file. One connection that has the file to itself, one transaction per batch,
- * one fsync per transaction (of the write-ahead log). It never decides anything.
+ * one fsync per transaction (of the write-ahead log). Of locks it decides nothing.
  *
  * After any error the connection is of no use any more: close it, and open it again. What an open one has synced is not
  * to be trusted after an fsync that failed, because the kernel drops pages it could not write; so the engine writes all

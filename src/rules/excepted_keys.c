@@ -2,7 +2,8 @@
  *
  * Two tables (rules/key_words.h) by one hash. Of a ban or a level the word is the number of the level, 0 for a ban, and
  * the end; names of levels get numbers once, which stay theirs, and are there before any word has them. Of a reset the
- * word is its mark. Called by serve/exception_follower.c, and by serve/excepted.c for each request. */
+ * word is its mark. Called by serve/exception_follower.c, follower.c and exception_kept.c, and by
+ * serve/excepted.c for each request. */
 #include "rules/excepted_keys.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  * Memory: 16 bytes a slot, a third to three quarters of them used: 21 to 46 bytes a key, and beside it, while it grows,
  * the table before; 8 KiB for names of levels. What has ended stays in it for an hour at least, so that a clock that is
- * set forth and back ends none; it goes when the table grows, or when there is no room.
+ * set forth and back ends none, and goes when the table grows; sooner only where there is no room.
  *
  * Thread rule: `find` and what says how many, from any thread; all else from one at a time. */
 #pragma once

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The hash is taken modulo the shares there are; 2^64 is so large that no share is favoured. Sizes stand before what
- * they are of, so that no two keys have the same bytes. Called by rollout_decode.c and request.c. */
+ * they are of, so that no two keys have the same bytes. Called by rollout_decode.c and request.c,
+ * and by who tells or changes a rollout (changes.c, rollout_text.c, serve/http_rules.c, cli/explain.c). */
 #include "rules/rollout.h"
 
 #include <endian.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps what the limiter's keys have used in a file (table.snapshot), so that a restart does not forget it: opens what
- * is there, restores it, and writes snapshots (weir/snapshot.h) from a thread of its own, again and again after
- * table.snapshot_every, and one at the end. Called by cli/serve_state.c; the log and /metrics look at it.
+ * Keeps what the limiter's keys have used in a file (table.snapshot), so that a restart does not forget it: opens
+ * what is there, restores it, and writes snapshots (weir/snapshot.h) from a thread of its own, again and again after
+ * table.snapshot_every, and one at the end. Called by cli/serve_state.c and serve_takeover.c, and by takeover.c; the
+ * log and /metrics look at it.
  *
  * Thread rule: weir_saver_view from any thread; all else from the main thread. */
 #pragma once

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Comparisons and maxima of numbers that the caller has read: nothing is stored here. Called by the lock engines
- * (locks/sqlite.c, sqlite_raise.c, etcd.c, postgres_run.c, and pace.c for the wait), and by serve/locks.c, which
- * refuses an incarnation that lies too far ahead of the clock. */
+ * (locks/sqlite.c, sqlite_raise.c, etcd.c, postgres.c, postgres_run.c, and pace.c for the wait), and by
+ * serve/locks.c, which refuses an incarnation that lies too far ahead of the clock. */
 #include "core/lease/incarnation.h"
 
 #include "base/checked.h"

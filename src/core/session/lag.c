@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures how far a standby is behind, in time; nothing is limited by it. An array of samples, ascending, searched by
+ * Measures how far a standby is behind, in time; nothing is limited by it but that health.c takes out
+ * who stands still. An array of samples, ascending, searched by
  * halves. When it is full every second sample of the older half goes, so that old ones lie further and further apart.
  * Called by health.c alone. */
 #include "core/session/lag.h"

@@ -289,8 +289,8 @@ static void hear(struct weir_batched *key, const struct weir_batched_options *op
         begin_stint(key);
 }
 
-/* Settles every interval, sooner when half of the slack is used or a hold is half over; what nobody fetched by then
- * goes back. */
+/* Settles every interval, sooner when half of the slack is committed or a hold is half over; what nobody fetched by
+ * then goes back. Not while an ask is under way, nor before it may try again. */
 static void speak(struct weir_batched *key, const struct weir_batched_options *options, bool heard, uint64_t now_ns,
                   struct weir_share_effects *effects)
 {

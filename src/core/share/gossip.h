@@ -9,7 +9,8 @@
  *     H  a bucket of `slack` units that refills n/(pN): what was admitted here and not all others are known to know
  *     V  what the others may admit by their share n/(pN) since the time up to which all they admitted is known here
  *
- * An admission needs remaining(G) - V >= cost and H >= cost. V of a node unheard for longer than W is written off: the
+ * An admission of more than nothing needs remaining(G) - V >= cost and, beside other nodes, H >= cost; a superseded
+ * node gives none. V of a node unheard for longer than W is written off: the
  * key ages slower by that node's share.
  *
  * Pure: no clock, no memory, no I/O. The host (the server, or the simulator) finds keys by their id, carries messages
