@@ -11,7 +11,7 @@ static uint8_t *put_crlf(uint8_t *at)
     return at + 2;
 }
 
-/* How many digits: 1233 / 4096 is the logarithm of 2, which tells it for all but one power of ten in each step. */
+/* How many digits. The decimal logarithm of 2 is about 1233 / 4096: by the bits they are so many, or one more. */
 static unsigned count_digits(uint64_t value)
 {
     static const uint64_t powers[20] = { 0,

@@ -187,16 +187,17 @@ class Real(unittest.TestCase):
         self.assertGreater(real['installed at 2 of 3: drawn, an acknowledged update is lost'], 0)
 
     def test_10_tenants(self):
-        real, simulated = self.real(10)
-        ways = [name.partition(': ')[0] for name in simulated if name.endswith(': admitted')]
+        # Decisions share an ask where they come at their pace: a machine that did not keep it is asked anew.
+        for _ in range(3):
+            real, simulated = self.real(10)
+            ways = [name.partition(': ')[0] for name in simulated if name.endswith(': admitted')]
+            if all(real[f'{way}: decisions a second'] > 0.9 * real['requests that there are'] for way in ways):
+                break
         self.assertEqual(len(ways), 3)
         asks = [real[f'{way}: asks of Redis per 100 decisions'] for way in ways]
         self.assertAlmostEqual(asks[0], 100, delta=2)
-        # Decisions share an ask where they come at their pace, which a machine that is busy does not keep.
-        paces = [real[f'{way}: decisions a second'] / real['requests that there are'] for way in ways]
-        if min(paces) > 0.9:
-            self.assertTrue(50 <= asks[1] < 95 and asks[2] < 85 and asks[2] < asks[1], asks)
-        self.assertLess(max(asks[1:]), 101, (asks, paces))
+        # On a machine that is busy fewer decisions share an ask.
+        self.assertTrue(50 <= asks[1] < 95 and asks[2] < 85 and asks[2] < asks[1], asks)
         for way in ways:
             self.assertLessEqual(real[f'{way}: the large one had'], real[f'{way}: the large one may have'])
             self.assertGreaterEqual(real[f'{way}: the large one had'], 100)
