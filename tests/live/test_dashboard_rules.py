@@ -40,7 +40,7 @@ const edit = async (from, to) => page.fill("#rules-text", (await text()).replace
 const judged = what => shown("#rules-check", what);
 const apply = async why => {
   await page.fill("#rules-why", why);
-  await page.press("#rules-why", "Enter"); // a mouse may miss: what stands above grows as it clicks
+  await page.click("#rules-apply button");
 };
 const go_on = async () => {
   await page.click("#rules-go-on");
