@@ -52,9 +52,23 @@ void weir_lock_manager_unclaim(struct weir_lock_manager *manager, struct weir_lo
     request->own.claims = false;
 }
 
+/* Whatever else its owner asked for before this grant is not granted anew by it. One that was put off is in no queue to
+ * hear of it (weir_waiting_hear). */
+static void no_longer_behind(struct weir_lock_manager *manager, const struct weir_lock_manager_request *granted)
+{
+    struct weir_hash_node *node = weir_hash_first(&manager->claims, granted->own.claim.hash);
+    for (; node; node = weir_hash_next(node)) {
+        struct weir_lock_manager_request *other = weir_container(node, struct weir_lock_manager_request, own.claim);
+        if (other != granted && is_same(other, granted))
+            other->own.waiter.behind = (struct weir_token){ 0 };
+    }
+}
+
 void weir_lock_manager_claim_decided(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     bool granted = is_granted(request);
+    if (granted)
+        no_longer_behind(manager, request);
     if (!granted && request->op.status != WEIR_EUNKNOWN)
         rely(manager, request, false);
     if (!granted || !request->waited)

@@ -41,7 +41,8 @@ struct weir_waiter {
     uint64_t seen;     /* the highest incarnation that it has seen: a lower token is of no use to it */
     uint64_t later_ns; /* in a queue: it is asked for no sooner, for what it needs is not made before; 0: at any time */
     uint64_t learned;  /* of its queue, when it joined */
-    struct weir_token behind; /* of another who held the lock since it came: a later one is new; zeros: of nobody */
+    struct weir_token behind; /* of the first other seen to hold the lock since it came, or since its owner held it: a
+                                 later one is new; zeros: of nobody */
     enum weir_waiter_phase phase;
     bool refuted; /* the store has said that its owner does not hold the lock, since it came or was put off */
     bool gone;    /* its client went away */

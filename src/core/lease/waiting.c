@@ -117,14 +117,16 @@ static void learn(struct weir_waiting *waiting, const struct weir_waiting_answer
 
 /* What its owner is granted after another held the lock is new, if the other held it while it was here. What was known
  * before it came says so only where nobody else writes to the store: its owner may have been granted the lock since, by
- * another weir. It is kept in the waiter, for one who is put off leaves the queue. */
+ * another weir. The first of the others tells most: an attempt of unknown fate may have been granted behind him, and
+ * stand again after a failover that later grants did not survive. It is kept in the waiter, for one who is put off
+ * leaves the queue. */
 static void note_holder(const struct weir_waiting *waiting, struct weir_waiter *waiter)
 {
     if (waiting->holder_size == 0 || (waiting->poll_ns > 0 && waiting->learned == waiter->learned))
         return;
     if (weir_owner_equal((struct weir_owner){ waiting->holder, waiting->holder_size }, waiter->owner))
         waiter->behind = (struct weir_token){ 0 };
-    else if (weir_token_compare(waiting->token, waiter->behind) > 0)
+    else if (waiter->behind.number == 0)
         waiter->behind = waiting->token;
 }
 

@@ -122,7 +122,7 @@ static bool is_granted_anew(struct one *one, struct weir_token token)
     if (last && (model.poll_ns == 0 || last >= &model.log[one->since])) {
         if (last->owner == one->owner)
             one->other = (struct weir_token){ 0 };
-        else if (weir_token_compare(last->token, one->other) > 0)
+        else if (one->other.number == 0) /* what was granted behind the first of them was granted while it was here */
             one->other = last->token;
     }
     return one->other.number > 0 && weir_token_compare(token, one->other) > 0;

@@ -124,6 +124,29 @@ static void turns__who_is_put_off_has_waited_all_the_same(void **state)
     grant_and_go(true);
 }
 
+/* While A is put off, A asks over another connection, and is granted it: that is no new grant to the first, who would
+ * give it back as it goes. Another owner's grant changes nothing. */
+static void turns__who_was_put_off_has_not_waited_for_what_its_owner_was_granted_since(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        const char *since = other ? "B" : "A";
+        begin_waiting(&(struct weir_lock_manager_options){ 0 });
+        submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+        turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
+        now_ns += 600 * SECOND;
+        begin_turn(1);
+        say_later(0, WEIR_LOCK_ACQUIRE);
+        weir_lock_manager_end(manager, now_ns);
+        submit(3, WEIR_LOCK_ACQUIRE, since, 60 * SECOND, 0);
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, since, 60 * SECOND);
+        assert_int_equal(answers[3], 1);
+        now_ns += SECOND;
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+        grant_and_go(other);
+    }
+}
+
 /* A failover brings back what A was granted before H, and may rely on. */
 static void turns__a_grant_from_before_that_stands_again_is_kept(void **state)
 {
@@ -139,6 +162,32 @@ static void turns__a_grant_from_before_that_stands_again_is_kept(void **state)
         weir_lock_manager_end(manager, now_ns);
         grant_and_go(newer);
     }
+}
+
+/* A waits behind H and is asked for, and the answer is lost. Another is granted it, and a failover forgets that: A's
+ * grant stands, which nobody was told of yet. */
+static void turns__a_grant_of_unknown_fate_that_stands_again_is_new(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    struct weir_token token = requests[0].op.token;
+    token.number++;
+    now_ns += WEIR_WAITING_AGAIN_MAX_NS;
+    begin_turn(1);
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "", 0);
+    manager->ops[0].status = WEIR_EUNKNOWN;
+    weir_lock_manager_end(manager, now_ns);
+    now_ns += WEIR_WAITING_AGAIN_DOWN_NS;
+    begin_turn(1);
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "B", SECOND);
+    manager->ops[0].token = (struct weir_token){ token.incarnation, token.number + 1 };
+    weir_lock_manager_end(manager, now_ns);
+    now_ns += SECOND;
+    begin_turn(1);
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    manager->ops[0].token = token;
+    weir_lock_manager_end(manager, now_ns);
+    grant_and_go(true);
 }
 
 /* What was known of H before A came may be old where others change the store too: A may have been granted it since, by
@@ -383,7 +432,9 @@ int main(void)
         cmocka_unit_test(turns__what_was_not_known_of_a_holder_is_known_once_another_holds_it),
         cmocka_unit_test(turns__what_is_given_back_leaves_its_place),
         cmocka_unit_test(turns__who_is_put_off_has_waited_all_the_same),
+        cmocka_unit_test(turns__who_was_put_off_has_not_waited_for_what_its_owner_was_granted_since),
         cmocka_unit_test(turns__a_grant_from_before_that_stands_again_is_kept),
+        cmocka_unit_test(turns__a_grant_of_unknown_fate_that_stands_again_is_new),
         cmocka_unit_test(turns__a_grant_of_another_weir_from_before_is_kept),
         cmocka_unit_test(turns__who_is_not_the_holder_is_asked_for_once),
         cmocka_unit_test(turns__who_was_no_holder_may_be_one_after_it_was_put_off),
