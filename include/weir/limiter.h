@@ -70,6 +70,17 @@ struct weir_time {
 /* CLOCK_MONOTONIC and CLOCK_REALTIME now. */
 struct weir_time weir_time_read(void);
 
+/* By which clock a call goes that is given no time: CLOCK_MONOTONIC, read as follows. What TSC tells is behind that
+ * clock by less than 1 ms, or at it, and never goes back on a thread. Call weir_limiter_maintain every second or so:
+ * there a counter that stands still is noticed, and one that the kernel trusts no more. Whether Linux goes by it is in
+ * /sys/devices/system/clocksource/clocksource0/current_clocksource. */
+enum weir_clock_kind {
+    WEIR_CLOCK_AUTO,      /* TSC where it may be, and callers' clocks may disagree; else MONOTONIC */
+    WEIR_CLOCK_TSC,       /* by the processor's time-stamp counter: a decision need not wait for the clock */
+    WEIR_CLOCK_MONOTONIC, /* each time anew */
+    WEIR_CLOCK_COARSE,    /* as of the kernel's last tick: behind by up to 10 ms */
+};
+
 /* Zero-initialise, then set what differs.
  *
  * log_memory_max: a key's log takes 8 bytes a unit, a permit 16, rounded up to a power of two of at least 64 bytes; a
@@ -87,7 +98,8 @@ struct weir_limiter_options {
     bool skew_none;                /* callers' clocks never disagree: skew_max_ns is 0 */
     const uint8_t *secret;         /* 16 bytes that place keys in the table; NULL = random */
     const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
-    uint64_t reserved[WEIR_RESERVED]; /* 0 */
+    uint64_t clock;                /* enum weir_clock_kind; TSC where the kernel does not go by it: WEIR_EINVAL */
+    uint64_t reserved[WEIR_RESERVED - 1]; /* 0 */
 };
 
 WEIR_MUST_CHECK int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,

@@ -106,7 +106,7 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
     for (size_t i = 0; i < count; i++)
         if (costs[i] > WEIR_COST_MAX)
             return WEIR_ERANGE;
-    uint64_t now_ns = time ? time->now_ns : weir_time_read_monotonic().now_ns;
+    uint64_t now_ns = time ? time->now_ns : weir_limiter_time_monotonic(limiter).now_ns;
     if (!weir_table_in_reach(&limiter->table, now_ns))
         weir_limiter_reach(limiter, now_ns);
     struct weir_look looks[PREFETCH_AHEAD];

@@ -118,7 +118,7 @@ __attribute__((noinline)) static int decide_now(struct weir_limiter *limiter, co
     const struct weir_record *record = short_record(limiter, charge, flags);
     if (!record)
         return decide_otherwise(limiter, charge, 1, NULL, flags, ret_decision, ret_verdict);
-    const struct weir_time now = weir_time_read_monotonic();
+    const struct weir_time now = weir_limiter_time_monotonic(limiter);
     return decide_short(limiter, record, charge, NULL, &now, flags, ret_decision, ret_verdict);
 }
 
@@ -160,7 +160,7 @@ __attribute__((noinline)) static bool admit_now(struct weir_limiter *limiter, co
     const struct weir_record *record = short_record(limiter, charge, 0);
     if (!record)
         return admit_otherwise(limiter, charge, NULL);
-    const struct weir_time now = weir_time_read_monotonic();
+    const struct weir_time now = weir_limiter_time_monotonic(limiter);
     return admit_short(limiter, record, charge, NULL, &now);
 }
 

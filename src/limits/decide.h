@@ -21,7 +21,7 @@ int weir_decide_check(const struct weir_limiter *limiter, const struct weir_char
 /* The caller's time, or ours; and the table within reach of it. */
 static inline struct weir_time weir_decide_time(struct weir_limiter *limiter, const struct weir_time *time)
 {
-    const struct weir_time now = time ? *time : weir_time_read();
+    const struct weir_time now = time ? *time : weir_limiter_time(limiter);
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     return now;

@@ -107,10 +107,11 @@ static bool permits_old(struct weir_limiter *limiter, uint64_t now_ns)
 
 bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
 {
-    struct weir_time now = time ? *time : weir_time_read();
+    struct weir_time now = time ? *time : weir_limiter_time(limiter);
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     (void)weir_fall_until(&limiter->fall, &limiter->table, now.now_ns, 0); /* a fall is seen as soon as may be */
+    weir_clock_check(&limiter->clock);
     if (pthread_mutex_trylock(&limiter->background) != 0)
         return true;
     weir_table_prefault(&limiter->table);
@@ -445,7 +446,7 @@ static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t
 int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
                         const struct weir_time *time, weir_limit_id *ret_ids, struct weir_fault *ret_fault)
 {
-    struct weir_time now = time ? *time : weir_time_read();
+    struct weir_time now = time ? *time : weir_limiter_time(limiter);
     struct replacement r = { 0 };
     if (ret_fault)
         memset(ret_fault, 0, sizeof *ret_fault);

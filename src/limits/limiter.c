@@ -22,6 +22,8 @@ static int check_options(const struct weir_limiter_options *o, struct weir_fault
         return weir_fault_set(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
     if (o->skew_max_ns > 3600 * WEIR_NS_PER_SECOND || (o->skew_none && o->skew_max_ns > 0))
         return weir_fault_set(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
+    if (o->clock > WEIR_CLOCK_COARSE)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "clock", "must be one of enum weir_clock_kind");
     return 0;
 }
 
@@ -39,6 +41,16 @@ static int read_secrets(struct weir_limiter *limiter, const struct weir_limiter_
     return 0;
 }
 
+/* Callers whose clocks never disagree may ask once with a time and once without: then it must be the same clock. */
+static bool init_clock(struct weir_limiter *limiter, const struct weir_limiter_options *o)
+{
+    enum weir_clock_kind kind = (enum weir_clock_kind)o->clock;
+    if (kind == WEIR_CLOCK_AUTO && o->skew_none)
+        kind = WEIR_CLOCK_MONOTONIC;
+    const struct weir_clock_source machine = weir_clock_machine(kind);
+    return weir_clock_init(&limiter->clock, kind, &machine);
+}
+
 static int init(struct weir_limiter *limiter, const struct weir_limiter_options *o)
 {
     size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
@@ -51,11 +63,11 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
     /* Wall clocks are stepped even where one engine owns the clock, so they get the usual tolerance. */
     weir_wall_init(&limiter->wall, o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS);
     weir_fall_init(&limiter->fall);
-    int error = read_secrets(limiter, o);
+    int error = init_clock(limiter, o) ? read_secrets(limiter, o) : WEIR_EINVAL;
     if (!error)
         error = weir_logs_init(&limiter->logs, logs);
     if (!error)
-        error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
+        error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_clock_now(&limiter->clock),
                                 weir_entry_forgotten, limiter);
     limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
     limiter->owners = calloc(WEIR_LOGS_OWNERS + 1, sizeof *limiter->owners);
@@ -86,6 +98,8 @@ int weir_limiter_create(const struct weir_limiter_options *options, struct weir_
     error = init(limiter, o);
     if (error) {
         weir_limiter_destroy(limiter);
+        if (error == WEIR_EINVAL)
+            return weir_fault_set(ret_fault, error, "clock", "the kernel does not go by the time-stamp counter here");
         return weir_fault_set(ret_fault, error, "memory_max", weir_error_text(error));
     }
     *ret_limiter = limiter;
@@ -104,6 +118,7 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
         free(limiter->permit_counts[i]);
     }
     weir_fall_deinit(&limiter->fall);
+    weir_clock_deinit(&limiter->clock);
     weir_wall_deinit(&limiter->wall);
     pthread_mutex_destroy(&limiter->background);
     free(limiter->owners);
@@ -169,7 +184,7 @@ static int hold_for(struct weir_limiter *limiter, const struct weir_charge *char
     struct weir_event *event = &ret_grip->event;
     uint64_t wait_ns;
     enum weir_hold hold;
-    struct weir_time now = time ? *time : weir_time_read();
+    struct weir_time now = time ? *time : weir_limiter_time(limiter);
     ret_grip->held = false;
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);

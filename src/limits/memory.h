@@ -6,8 +6,10 @@
 #include <pthread.h>
 
 #include "base/siphash.h"
+#include "base/timing.h"
 #include "core/limit/limit.h"
 #include "limits/calendar.h"
+#include "limits/clock.h"
 #include "limits/fall.h"
 #include "limits/wall.h"
 #include "table/logs.h"
@@ -84,6 +86,7 @@ struct weir_limiter {
     struct weir_wall wall;
     struct weir_fall fall;
     struct weir_sip_key key, cluster_key;
+    struct weir_clock clock;
     uint64_t skew_max_ns;
     size_t memory_max, logs_bytes;
     uint64_t log_cursor;                           /* atomic: where the search for a log to forget goes on */
@@ -108,10 +111,22 @@ struct weir_limiter {
     bool walk_due; /* retired limits may still have keys */
 };
 
-/* For limits that are not on the calendar: half the cost of weir_time_read. */
-struct weir_time weir_time_read_monotonic(void);
+/* By the limiter's own clock. For limits that are not on the calendar: half the cost of weir_limiter_time. */
+static inline struct weir_time weir_limiter_time_monotonic(struct weir_limiter *limiter)
+{
+    return (struct weir_time){ weir_clock_now(&limiter->clock), 0 };
+}
+
 /* The wall's is wanted after all. */
-struct weir_time weir_time_with_wall(struct weir_time now);
+static inline struct weir_time weir_time_with_wall(struct weir_time now)
+{
+    return (struct weir_time){ .now_ns = now.now_ns, .wall_ns = weir_timing_now(CLOCK_REALTIME) };
+}
+
+static inline struct weir_time weir_limiter_time(struct weir_limiter *limiter)
+{
+    return weir_time_with_wall(weir_limiter_time_monotonic(limiter));
+}
 
 static inline uint32_t weir_id_number(weir_limit_id id)
 {

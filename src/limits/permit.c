@@ -68,7 +68,7 @@ static int hold_all(struct weir_limiter *limiter, const struct weir_key *keys, s
     int error = sort_keys(keys, count, hashes);
     if (error)
         return error;
-    struct weir_time now = time ? *time : weir_time_read_monotonic();
+    struct weir_time now = time ? *time : weir_limiter_time_monotonic(limiter);
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     for (size_t i = 0; i < count; i++)

@@ -14,16 +14,6 @@ struct weir_time weir_time_read(void)
     return (struct weir_time){ weir_timing_now(CLOCK_MONOTONIC), weir_timing_now(CLOCK_REALTIME) };
 }
 
-struct weir_time weir_time_read_monotonic(void)
-{
-    return (struct weir_time){ weir_timing_now(CLOCK_MONOTONIC), 0 };
-}
-
-struct weir_time weir_time_with_wall(struct weir_time now)
-{
-    return (struct weir_time){ .now_ns = now.now_ns, .wall_ns = weir_timing_now(CLOCK_REALTIME) };
-}
-
 /* The highest is written at most so often: every key's own window id guards the rest. */
 #define WALL_STEP_NS UINT64_C(1000000)
 
