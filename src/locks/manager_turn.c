@@ -183,7 +183,7 @@ void weir_lock_manager_count(struct weir_lock_manager_state *counts, const struc
     }
 }
 
-/* With the mutex held: from here on `leave` comes too late for what is finished. */
+/* With the mutex held: from here on weir_lock_manager_client_gone comes too late for what is finished. */
 static struct weir_lock_manager_list close_turn(struct weir_lock_manager *manager)
 {
     struct weir_lock_manager_list answers = { 0 };
