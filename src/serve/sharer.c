@@ -19,8 +19,10 @@
 
 #define PICTURE_PERIOD_MS 100
 #define TELL_PERIOD_MS 5 /* at the end */
-/* At the end. What batched keys have not told by then is lost, and chunks that were not given back are forfeited. */
+/* At the end, all together. What batched keys have not told by then is lost, and chunks that were not given back are
+ * forfeited. */
 #define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND)
+#define TELL_MAX_NS (WEIR_NS_PER_SECOND / 2) /* of it */
 
 /* ---- pictures ---- */
 
@@ -61,7 +63,7 @@ static void on_picture(uv_timer_t *timer)
     weir_sharer_draw(sharer);
     if (loop->number > 0)
         return;
-    if (sharer->tells_until_ns > 0) {
+    if (sharer->tells_since_ns > 0) {
         weir_sharer_close(loop);
         return;
     }
@@ -239,11 +241,12 @@ static bool tells(struct weir_loop *loop)
     const uint64_t now_ns = uv_hrtime();
     if (loop->number > 0 || !sharer->transactions.remote)
         return false;
-    if (sharer->tells_until_ns == 0) {
-        sharer->tells_until_ns = now_ns + SETTLE_MAX_NS;
+    if (sharer->tells_since_ns == 0) {
+        sharer->tells_since_ns = now_ns;
         uv_timer_start(&sharer->picture_timer, on_picture, TELL_PERIOD_MS, TELL_PERIOD_MS);
     }
-    return now_ns < sharer->tells_until_ns && weir_revisor_ends(&loop->common->revisor, sharer->transactions.remote);
+    return now_ns - sharer->tells_since_ns < TELL_MAX_NS &&
+           weir_revisor_ends(&loop->common->revisor, sharer->transactions.remote);
 }
 
 void weir_sharer_close(struct weir_loop *loop)
@@ -255,7 +258,8 @@ void weir_sharer_close(struct weir_loop *loop)
         return;
     sharer->settling = true;
     if (sharer->transactions.host) {
-        weir_share_host_close(sharer->transactions.host, SETTLE_MAX_NS, on_settled, loop);
+        const uint64_t told_ns = sharer->tells_since_ns > 0 ? uv_hrtime() - sharer->tells_since_ns : 0;
+        weir_share_host_close(sharer->transactions.host, weir_sub_sat(SETTLE_MAX_NS, told_ns), on_settled, loop);
         return;
     }
     if (sharer->transactions.remote)

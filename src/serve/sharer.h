@@ -34,7 +34,7 @@ struct weir_sharer {
     struct weir_timer turn;                /* of the host */
     uv_timer_t picture_timer;
     bool closing;            /* as soon as no request is under way */
-    uint64_t tells_until_ns; /* of the first loop: what the engine does not know yet; 0: it is not closing */
+    uint64_t tells_since_ns; /* of the first loop: what the engine does not know yet; 0: it is not closing */
     bool settling;           /* the host gives back what it holds */
     pthread_mutex_t lock;    /* of the picture */
     struct weir_sharer_picture *picture;
