@@ -12,10 +12,6 @@ struct weir_stored {
         [400]; /* why the store could not be asked; the rule set is without limits then. "" = it was, or is none */
 };
 
-/* What a fault of a store is about, for the words before its text; "" where that is a sentence by itself: "there is no
- * version 7". */
-const char *weir_stored_field(const struct weir_fault *fault);
-
 /* As weir_ruleset_init; where the file names a store, with that version of it (0 = the newest). */
 int weir_stored_ruleset(const char *file, const char *node, uint64_t version, struct weir_ruleset *ret_ruleset,
                         struct weir_config_faults *ret_faults, struct weir_stored *ret_stored);

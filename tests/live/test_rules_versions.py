@@ -117,6 +117,7 @@ class Versions(Base):
                                 "UPDATE versions SET text = CAST('limits: []' AS BLOB) WHERE number = 2")
         done = self.finished('history')
         self.assertEqual((done.returncode, done.stderr.count('damaged')), (2, 1), done)
+        self.assertIn('rules.db: the text of version', done.stderr)  # a sentence
         for text in ('to 20', 'to 30', 'not known: its text is damaged', 'the text of the version before is damaged',
                      'api came (10/day)'):
             self.assertIn(text, done.stdout)
