@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Filling a struct weir_fault with a text as printf makes it. */
+ * Filling a struct weir_fault with a text as printf makes it, and telling it in one line. */
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "weir/error.h"
 
@@ -20,4 +22,18 @@ __attribute__((format(printf, 4, 5))) static inline int weir_fault_format(struct
         va_end(list);
     }
     return error;
+}
+
+/* What people are told before the text; "" where the text is a sentence by itself: "there is no version 7". */
+static inline const char *weir_fault_subject(const struct weir_fault *fault)
+{
+    const bool whole = strncmp(fault->text, "there is ", 9) == 0 || strncmp(fault->text, "the ", 4) == 0;
+    return whole ? "" : fault->field;
+}
+
+/* "store weir_rules: ...", in one piece. */
+static inline void weir_fault_line(const struct weir_fault *fault, char *buffer, size_t size)
+{
+    const char *subject = weir_fault_subject(fault);
+    (void)snprintf(buffer, size, "%s%s%s", subject, subject[0] ? " " : "", fault->text);
 }

@@ -17,9 +17,9 @@
 static const char help[] =
     "Usage: weir rules ban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
     "       weir rules level --config FILE --comment WHY [OPTION ...] LIMIT LEVEL [ATTRIBUTE=VALUE ...]\n"
-    "       weir rules reset --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
+    "       weir rules reset --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE[=VALUE] ...]\n"
     "       weir rules unban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
-    "       weir rules exceptions --config FILE [--all] [--count N] [--json] [LIMIT [ATTRIBUTE=VALUE ...]]\n"
+    "       weir rules exceptions --config FILE [--all] [--count N] [--json] [LIMIT [ATTRIBUTE[=VALUE] ...]]\n"
     "\n"
     "For one key of one limit, without a new version of the rules (docs/exceptions.md). The rules must\n"
     "stand in a store, which rules: in FILE names. Every weir that serves from it follows at once.\n"
@@ -30,7 +30,8 @@ static const char help[] =
     "  level            gives this key one of the levels: that LIMIT has in the rules, until then or for good\n"
     "  unban            ends whichever of these holds; what the key had used before stays used\n"
     "  reset            this key is fresh, once, on every node: what it had used is forgotten. Beside a ban or\n"
-    "                   a level it ends neither. Not of a limit that gives permits\n"
+    "                   a level it ends neither. Not of a limit that gives permits. ATTRIBUTE without =VALUE is the\n"
+    "                   counter of requests that lack it (missing: share)\n"
     "  exceptions       who is banned, has a level or was reset, why, since when and until when, and by whom:\n"
     "                   the newest first\n"
     "\n"
@@ -72,8 +73,9 @@ static void print_named(const struct weir_exception_named *named)
 {
     char plain[WEIR_PLAIN_SIZE(WEIR_KEY_BYTES_MAX)];
     printf("%s", weir_plain(named->limit, plain, sizeof(plain)));
-    for (size_t i = 0; i < named->count; i++) /* each is what was typed: NAME=VALUE and a NUL */
-        printf(" %s", weir_plain(named->attributes[i].name.data, plain, sizeof(plain)));
+    for (size_t i = 0; i < named->count; i++) /* each is what was typed: NAME=VALUE or NAME, and a NUL */
+        printf(" %s%s", weir_plain(named->attributes[i].name.data, plain, sizeof(plain)),
+               named->attributes[i].value.size == WEIR_VALUE_ABSENT ? " (absent)" : "");
 }
 
 static void print_done(const struct asked *asked, const struct weir_exception_edit *edit, uint64_t number)
@@ -141,7 +143,9 @@ static void print_list(const json_t *list)
         printf("  %s  %s  %s%s%s  %s", json_string_value(json_object_get(one, "when")),
                json_string_value(json_object_get(one, "author")), what, level ? " " : "", level ? level : "",
                json_string_value(json_object_get(one, "limit")));
-        json_object_foreach(json_object_get(one, "key"), name, value) printf(" %s=%s", name, json_string_value(value));
+        json_object_foreach(json_object_get(one, "key"), name, value)
+            printf(json_is_null(value) ? " %s%s" : " %s=%s", name,
+                   json_is_null(value) ? " (absent)" : json_string_value(value));
         if (strcmp(what, "unban") != 0 && strcmp(what, "reset") != 0)
             printf("  %s%s", until ? "until " : "for good", until ? until : "");
         if (json_is_true(json_object_get(one, "unknown")))
@@ -195,14 +199,14 @@ static int complain(const char *verb, const char *what)
     return WEIR_EXIT_ERROR;
 }
 
-/* False: said on standard error. */
-static bool name_key(struct asked *asked, const char *verb, int count, char **rest)
+/* An attribute may be absent where `lacks` says so. False: said on standard error. */
+static bool name_key(struct asked *asked, const char *verb, bool lacks, int count, char **rest)
 {
     char plain[WEIR_PLAIN_SIZE(64)];
     asked->named.limit = count > 0 ? rest[0] : NULL;
     for (int i = 1; i < count; i++) {
         const char *equals = strchr(rest[i], '=');
-        if (!equals || equals == rest[i]) {
+        if ((!equals && !lacks) || equals == rest[i] || !rest[i][0]) {
             fprintf(stderr, "weir: rules %s: \"%s\" must be ATTRIBUTE=VALUE\n", verb,
                     weir_plain(rest[i], plain, sizeof(plain)));
             return false;
@@ -212,7 +216,8 @@ static bool name_key(struct asked *asked, const char *verb, int count, char **re
             return false;
         }
         asked->named.attributes[asked->named.count++] = (struct weir_attribute){
-            .name = { rest[i], (size_t)(equals - rest[i]) }, .value = { equals + 1, strlen(equals + 1) }
+            .name = { rest[i], equals ? (size_t)(equals - rest[i]) : strlen(rest[i]) },
+            .value = { equals ? equals + 1 : NULL, equals ? strlen(equals + 1) : WEIR_VALUE_ABSENT }
         };
     }
     return true;
@@ -243,7 +248,8 @@ static int run(struct asked *asked, const char *verb, int count, char **rest)
         rest++;
         count--;
     }
-    if (!name_key(asked, verb, count, rest) || !weir_versions_open(&asked->versions, false))
+    if (!name_key(asked, verb, lists || kind == WEIR_EXCEPTION_RESET, count, rest) ||
+        !weir_versions_open(&asked->versions, false))
         return WEIR_EXIT_ERROR;
     return lists ? list(asked) : change(asked, kind);
 }

@@ -46,19 +46,24 @@ void weir_explain_exceptions_deinit(struct weir_explain_exceptions *exceptions)
     exceptions->store = NULL;
 }
 
-/* False: an attribute is absent, and such keys have none. */
+/* Where an attribute is absent there may be a reset. False: it is too long. */
 static bool key_of(const struct weir_explain_exceptions *exceptions, const struct weir_rule *rule,
                    char key[WEIR_EXCEPTION_KEY_MAX], size_t *ret_size)
 {
     const struct weir_rules *rules = exceptions->ruleset->rules;
     struct weir_rules_key values;
+    char absent[WEIR_EXCEPTION_ABSENT_MAX];
     size_t size = 0;
     weir_rules_key(rules, rule, exceptions->attributes->list, exceptions->attributes->count, &values);
     for (size_t i = 0; i < values.count; i++) {
-        const char *name = weir_rules_key_name(rules, rule, i);
-        if (values.values[i].size == WEIR_VALUE_ABSENT ||
-            !weir_exception_key_add(key, WEIR_EXCEPTION_KEY_MAX, &size, (struct weir_slice){ name, strlen(name) }) ||
-            !weir_exception_key_add(key, WEIR_EXCEPTION_KEY_MAX, &size, values.values[i]))
+        const char *text = weir_rules_key_name(rules, rule, i);
+        struct weir_slice name = { text, strlen(text) }, value = values.values[i];
+        if (value.size == WEIR_VALUE_ABSENT) {
+            value = weir_exception_absent(name, absent);
+            name.size = 0;
+        }
+        if (!weir_exception_key_add(key, WEIR_EXCEPTION_KEY_MAX, &size, name) ||
+            !weir_exception_key_add(key, WEIR_EXCEPTION_KEY_MAX, &size, value))
             return false;
     }
     *ret_size = size;

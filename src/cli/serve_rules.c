@@ -11,13 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault_format.h"
 #include "cli/serve_warn.h"
 #include "modules/module.h"
 #include "rules/ruleset.h"
 
 static bool say(struct weir_serve_said *ret_said, const struct weir_fault *fault)
 {
-    (void)snprintf(ret_said->text, sizeof(ret_said->text), "weir: %s%s%s", fault->field, fault->field[0] ? ": " : "",
+    const char *subject = weir_fault_subject(fault);
+    (void)snprintf(ret_said->text, sizeof(ret_said->text), "weir: %s%s%s", subject, subject[0] ? ": " : "",
                    fault->text);
     return false;
 }
@@ -39,7 +41,7 @@ static void name_node(const struct weir_config *config, const char *asked, char 
 static bool open_store(struct weir_serve_rules *rules, const struct weir_config *config, const char *asked,
                        struct weir_serve_said *ret_said)
 {
-    struct weir_fault fault = { 0 };
+    struct weir_fault fault = { 0 }, kept = { 0 };
     const struct weir_module *module;
     char lacks[WEIR_MODULE_SAID_SIZE];
     if (strncmp(config->rules.store.data, "sqlite:", 7) != 0 &&
@@ -56,6 +58,7 @@ static bool open_store(struct weir_serve_rules *rules, const struct weir_config 
         .poll_ns = config->rules.poll_ns,
         .timeout_ns = config->rules.timeout_ns,
         .node = node,
+        .kept_fault = &kept,
     };
     int error = weir_follower_open(&options, &rules->follower, &fault);
     if (!error)
@@ -65,6 +68,9 @@ static bool open_store(struct weir_serve_rules *rules, const struct weir_config 
     if (error == WEIR_ENOENT)
         (void)snprintf(ret_said->text + size, sizeof(ret_said->text) - size,
                        ": weir rules apply --config FILE --comment WHY RULES puts some there");
+    size = strlen(ret_said->text);
+    if (kept.text[0])
+        (void)snprintf(ret_said->text + size, sizeof(ret_said->text) - size, "; kept here: %s", kept.text);
     return false;
 }
 

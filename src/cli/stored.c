@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault_format.h"
 #include "modules/module.h"
 #include "rules/editor.h"
 
@@ -47,8 +48,8 @@ static char *ask(const struct weir_config *config, uint64_t number, size_t *ret_
         error = read_version(&editor, number, &version, &text, &fault);
     const char *name = editor.store ? weir_rule_store_name(editor.store) : "the store of rules";
     if (error)
-        (void)snprintf(stored->untold, sizeof(stored->untold), "%.120s: %s%s%s", name, fault.field,
-                       fault.field[0] ? " " : "", fault.text[0] ? fault.text : weir_error_text(error));
+        (void)snprintf(stored->untold, sizeof(stored->untold), "%.120s: %s%s%s", name, weir_fault_subject(&fault),
+                       weir_fault_subject(&fault)[0] ? " " : "", fault.text[0] ? fault.text : weir_error_text(error));
     else
         (void)snprintf(stored->name, sizeof(stored->name), "version %" PRIu64 " of %.120s", version.number, name);
     *ret_size = error ? 0 : version.text_size;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/fault_format.h"
 #include "cli/plain.h"
 
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions)
@@ -25,8 +26,9 @@ bool weir_versions_complain(const struct weir_versions *versions, int error, con
 {
     const char *name = versions->store ? weir_rule_store_name(versions->store) : versions->config_file;
     char plain[WEIR_PLAIN_SIZE(256)];
-    fprintf(stderr, "weir: %s: %s%s%s\n", weir_plain(name, plain, sizeof(plain)), fault->field,
-            fault->field[0] ? " " : "", fault->text[0] ? fault->text : weir_error_text(error));
+    const char *field = weir_fault_subject(fault);
+    fprintf(stderr, "weir: %s: %s%s%s\n", weir_plain(name, plain, sizeof(plain)), field, field[0] ? " " : "",
+            fault->text[0] ? fault->text : weir_error_text(error));
     return false;
 }
 

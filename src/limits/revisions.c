@@ -250,7 +250,24 @@ void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2],
     struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
     if (entry && entry->revised.newest.number == number)
         entry->revised.wanted = false;
+    if (entry)
+        entry->at_engine = weir_max_u64(entry->at_engine, number);
     pthread_mutex_unlock(&revisions->lock);
+}
+
+bool weir_revisions_untold(const struct weir_revisions *revisions, size_t *at, uint64_t ret_id[2])
+{
+    struct weir_revisions *unlocked = (struct weir_revisions *)(uintptr_t)revisions; /* the mutex */
+    bool found = false;
+    pthread_mutex_lock(&unlocked->lock);
+    while (!found && *at < revisions->count) {
+        const struct weir_revision_entry *entry = revisions->entries[(*at)++];
+        found = entry->text && entry->revised.newest.number > entry->at_engine;
+        if (found)
+            memcpy(ret_id, entry->id, sizeof(entry->id));
+    }
+    pthread_mutex_unlock(&unlocked->lock);
+    return found;
 }
 
 /* What `bytes` say. */
@@ -352,6 +369,16 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
         entry->revised.wanted = false;
     pthread_mutex_unlock(&revisions->lock);
     return say;
+}
+
+void weir_revisions_lies_there(struct weir_revisions *revisions, const uint64_t id[2], const void *bytes)
+{
+    struct told told;
+    pthread_mutex_lock(&revisions->lock);
+    struct weir_revision_entry *entry = weir_revisions_entry(revisions, id);
+    if (entry && read_head(bytes, WEIR_REVISION_HEAD, &told))
+        entry->at_engine = weir_max_u64(entry->at_engine, told.revision.number);
+    pthread_mutex_unlock(&revisions->lock);
 }
 
 bool weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number)

@@ -101,5 +101,12 @@ bool weir_revisions_pass(struct weir_revisions *revisions, const uint64_t id[2],
 int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2], uint8_t **ret_bytes, size_t *ret_size,
                          uint64_t *ret_number);
 
-/* The others have been told of revision `number`. */
+/* The engine has said WEIR_REVISION_SAME, and these are the bytes there, WEIR_REVISION_HEAD or more. */
+void weir_revisions_lies_there(struct weir_revisions *revisions, const uint64_t id[2], const void *bytes);
+
+/* The next limit, from place *at on, of which the engine was never seen to know the newest definition. *at is 0 at
+ * first; false: there is none any more. */
+bool weir_revisions_untold(const struct weir_revisions *revisions, size_t *at, uint64_t ret_id[2]);
+
+/* The others have been told of revision `number`, by the engine. */
 void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2], uint64_t number);

@@ -16,7 +16,8 @@ struct weir_revision_entry {
     char node[WEIR_REVISION_NODE_MAX + 1]; /* of the newest */
     char *text;                            /* of the newest; NULL while there is none */
     size_t size;
-    char *own; /* what the file says; NULL: nothing any more */
+    uint64_t at_engine; /* the newest number that the engine was seen to know */
+    char *own;          /* what the file says; NULL: nothing any more */
     size_t own_size;
     bool kept;
 };

@@ -73,6 +73,8 @@ static void on_read(struct weir_remote_note *note, int status, const void *bytes
     }
     switch (weir_revisions_hear(visit->revisor->revisions, note->id, bytes, size, whole, wall_ns(visit->revisor))) {
     case WEIR_REVISION_SAME:
+        if (size > 0)
+            weir_revisions_lies_there(visit->revisor->revisions, note->id, bytes);
         if (weir_revisions_pass(visit->revisor->revisions, note->id, wall_ns(visit->revisor)))
             write_newest(visit);
         else
@@ -109,14 +111,35 @@ static void begin(struct weir_revisor *revisor, struct weir_remote *remote, cons
     go(visit, on_read);
 }
 
+/* From place *at on; returns how many. */
+static size_t tell(struct weir_revisor *revisor, struct weir_remote *remote, size_t *at, size_t most)
+{
+    size_t begun = 0;
+    uint64_t id[2];
+    while (begun < most && weir_revisions_untold(revisor->revisions, at, id)) {
+        begin(revisor, remote, id);
+        begun++;
+    }
+    return begun;
+}
+
+bool weir_revisor_ends(struct weir_revisor *revisor, struct weir_remote *remote)
+{
+    if (!remote->ops->ready(remote))
+        return false;
+    return revisor->asking > 0 || tell(revisor, remote, &revisor->end_next, WEIR_REVISOR_BATCH) > 0;
+}
+
 void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote, uint64_t now_ns)
 {
-    size_t count = weir_revisions_count(revisor->revisions);
+    size_t count = weir_revisions_count(revisor->revisions), at = 0;
     struct weir_revision_brief brief;
     if (revisor->asking > 0 || now_ns < revisor->due_ns || !remote->ops->ready(remote))
         return;
     revisor->due_ns = now_ns + WEIR_REVISOR_PERIOD_NS;
-    for (size_t i = 0; i < count && i < WEIR_REVISOR_BATCH; i++) {
+    /* Where not all have their turn at once; half of the room, for it may be that the engine takes none of them. */
+    size_t told = count > WEIR_REVISOR_BATCH ? tell(revisor, remote, &at, WEIR_REVISOR_BATCH / 2) : 0;
+    for (size_t i = told; i < count && i < WEIR_REVISOR_BATCH; i++) {
         if (revisor->next >= count)
             revisor->next = 0;
         if (weir_revisions_brief(revisor->revisions, revisor->next++, &brief))

@@ -183,7 +183,7 @@ static const struct weir_config_limit *find(const struct weir_config_limit *cons
 struct changes {
     struct list text, alone;
     size_t count;
-    bool others; /* there are other nodes */
+    bool others; /* there are other nodes, which hear of it by a reload of their own alone */
 };
 
 /* Of what comes and goes nodes do not tell each other, nor of what has no channel (rules/revise.h). */
@@ -215,7 +215,7 @@ int weir_config_changes(const struct weir_config *before, uint64_t before_wall_n
 {
     struct changes changes = { .text = { ret_changes->text, sizeof(ret_changes->text), 0, 0, 0 },
                                .alone = { ret_changes->alone, sizeof(ret_changes->alone), 0, 0, 0 },
-                               .others = weir_config_nodes(now) > 1 };
+                               .others = weir_config_nodes(now) > 1 && now->rules.store.size == 0 };
     const struct weir_config_limit **old = sorted(before), **new = sorted(now);
     ret_changes->text[0] = ret_changes->alone[0] = '\0';
     for (size_t i = 0; old && new &&i < now->limits_count; i++)

@@ -10,7 +10,8 @@
 struct weir_changes {
     size_t count;    /* limits that changed, came or went */
     char text[480];  /* "api 100/min -> 200/min, uploads came (90/hour) and 12 more"; "" if none did */
-    char alone[200]; /* those of them that nodes do not tell each other of; "" without other nodes */
+    char alone[200]; /* those of them that nodes do not tell each other of; "" without other nodes, or where
+                        all follow one store */
 };
 
 /* Compares two configurations limit by limit, as they decide (after weir_config_revise), and tells `now` since when

@@ -51,6 +51,22 @@ bool weir_exception_key_add(char *key, size_t room, size_t *size, struct weir_sl
     return true;
 }
 
+struct weir_slice weir_exception_absent(struct weir_slice name, char room[WEIR_EXCEPTION_ABSENT_MAX])
+{
+    const size_t size = name.size < WEIR_ATTRIBUTE_NAME_MAX ? name.size : WEIR_ATTRIBUTE_NAME_MAX;
+    room[0] = '!';
+    memcpy(room + 1, name.data, size);
+    return (struct weir_slice){ room, 1 + size };
+}
+
+bool weir_exception_is_absent(struct weir_slice name, struct weir_slice value, struct weir_slice *ret_name)
+{
+    if (name.size > 0 || value.size < 2 || *(const char *)value.data != '!')
+        return false;
+    *ret_name = (struct weir_slice){ (const char *)value.data + 1, value.size - 1 };
+    return true;
+}
+
 bool weir_exception_key_next(struct weir_slice *rest, struct weir_slice *ret_part)
 {
     const char *at = rest->data, *end = at + rest->size;

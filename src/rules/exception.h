@@ -12,12 +12,17 @@
  * which no key has by itself, so a digest of its own finds it, and a weir that does not know of resets ends nothing by
  * one. Only the stores see that; elsewhere the key is the key.
  *
+ * A limit with missing: share counts the requests that lack an attribute of its key at one counter, which may be reset
+ * too. In such a key there stands, where the attribute would, one without a name whose value is "!" and the attribute's
+ * name: "0:,5:!user,".
+ *
  * The log is a table of its own, made by the first change. A weir that does not know of it never looks at it, so the
  * store's schema stays what it was. Its column for names of levels is made by the first change that has one.
  *
  * Thread rule, deadlines and errors: as rules/store.h. */
 #pragma once
 
+#include "rules/config.h"
 #include "rules/level_name.h"
 #include "rules/store.h"
 
@@ -27,6 +32,7 @@
 #define WEIR_EXCEPTION_KEY_MAX 8192             /* bytes of a key as it is stored */
 #define WEIR_EXCEPTION_LIST_MAX 10000           /* changes in one call */
 #define WEIR_EXCEPTION_RESET_PAIR "0:,5:reset," /* an attribute without a name */
+#define WEIR_EXCEPTION_ABSENT_MAX (1 + WEIR_ATTRIBUTE_NAME_MAX)
 #define WEIR_EXCEPTION_STORED_MAX (WEIR_EXCEPTION_KEY_MAX + sizeof(WEIR_EXCEPTION_RESET_PAIR) - 1)
 
 /* Written to the store as numbers: never renumber. A later weir may write others. */
@@ -46,6 +52,10 @@ uint64_t weir_exception_mark(const uint8_t change[WEIR_RULE_CHANGE_SIZE]);
 
 /* Adds one to the NUL-less text at *size of `room` bytes. False: it does not fit. */
 bool weir_exception_key_add(char *key, size_t room, size_t *size, struct weir_slice part);
+/* The value of the attribute without a name that says that `name` is absent. What is longer than a name is cut. */
+struct weir_slice weir_exception_absent(struct weir_slice name, char room[WEIR_EXCEPTION_ABSENT_MAX]);
+/* Whether a pair of a key says so; of which attribute. */
+bool weir_exception_is_absent(struct weir_slice name, struct weir_slice value, struct weir_slice *ret_name);
 /* Takes the next one off. False: there is none, or it is damaged. */
 bool weir_exception_key_next(struct weir_slice *rest, struct weir_slice *ret_part);
 /* Pairs, as many as a key of a limit may have, and nothing behind them. */

@@ -98,9 +98,14 @@ int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until
 static int add(struct weir_exception_key *key, struct weir_slice name, struct weir_slice value, unsigned prefix,
                struct weir_fault *ret_fault)
 {
-    char text[WEIR_LITERAL_TEXT_MAX];
-    value = weir_literal_canonical(value, prefix, text);
-    key->values_size += value.size;
+    char text[WEIR_LITERAL_TEXT_MAX], absent[WEIR_EXCEPTION_ABSENT_MAX];
+    if (value.size == WEIR_VALUE_ABSENT) {
+        value = weir_exception_absent(name, absent);
+        name.size = 0;
+    } else {
+        value = weir_literal_canonical(value, prefix, text);
+        key->values_size += value.size;
+    }
     if (weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, name) &&
         weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, value))
         return 0;
@@ -116,6 +121,14 @@ static int wrong_key(const struct weir_config_limit *limit, struct weir_fault *r
         size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", i > 0 ? ", " : "", limit->key[i]);
     return weir_fault_format(ret_fault, WEIR_EINVAL, "key", "must be the whole key of limit \"%.40s\": %s", limit->name,
                              limit->key_count > 0 ? names : "it has none, so no attribute is named");
+}
+
+static bool lacks(const struct weir_exception_named *named)
+{
+    for (size_t i = 0; i < named->count; i++)
+        if (named->attributes[i].value.size == WEIR_VALUE_ABSENT)
+            return true;
+    return false;
 }
 
 static int key_of(const struct weir_config_limit *limit, const struct weir_exception_named *named,
@@ -200,6 +213,12 @@ static int key_in(const struct weir_config *config, const struct weir_exception_
         return weir_fault_format(
             ret_fault, WEIR_EINVAL, "limit",
             "\"%.60s\" gives permits, which are not reset: they are given back, or their lease ends", limit->name);
+    if (limit && need->counts && lacks(named) && limit->missing != WEIR_MISSING_SHARE)
+        return weir_fault_format(
+            ret_fault, WEIR_EINVAL, "key",
+            "must have a value of each attribute: limit \"%.60s\" has no counter for requests that "
+            "lack one (missing: share)",
+            limit->name);
     if (limit)
         return key_of(limit, named, ret_key, ret_fault);
     return lenient ? key_as_named(named, ret_key, ret_fault)
@@ -317,6 +336,9 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
         error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (!error)
         error = find_key(editor, edit->named, &need, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
+    if (!error && edit->kind != WEIR_EXCEPTION_RESET && lacks(edit->named))
+        error = weir_fault_format(ret_fault, WEIR_EINVAL, "key", "%s",
+                                  "must have a value of each attribute: a request that lacks one can only be reset");
     if (!error && edit->kind != WEIR_EXCEPTION_UNBAN && key->values_size > WEIR_KEY_BYTES_MAX)
         error = weir_fault_format(ret_fault, WEIR_ERANGE, "key",
                                   "has values of %zu bytes, and no request has more than %d under one key",
@@ -358,9 +380,13 @@ static json_t *key_json(struct weir_slice key)
     json_t *object = json_object();
     struct weir_slice rest = key, name, value;
     while (weir_exception_key_next(&rest, &name) && weir_exception_key_next(&rest, &value)) {
+        struct weir_slice absent;
+        const bool lacks_one = weir_exception_is_absent(name, value, &absent);
+        if (lacks_one)
+            name = absent;
         char *text = strndup(name.data, name.size);
         if (text)
-            (void)json_object_set_new(object, text, string_of(value));
+            (void)json_object_set_new(object, text, lacks_one ? json_null() : string_of(value));
         free(text);
     }
     return object;

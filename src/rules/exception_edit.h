@@ -18,7 +18,8 @@
  * as "6hour" says. WEIR_EINVAL, WEIR_ERANGE: the fault names the field "until". */
 int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until_ns, struct weir_fault *ret_fault);
 
-/* A limit's key, as people name it: each attribute of it once, in whatever order. */
+/* A limit's key, as people name it: each attribute of it once, in whatever order. A value of size WEIR_VALUE_ABSENT:
+ * the key of requests that lack the attribute. */
 struct weir_exception_named {
     const char *limit;
     struct weir_attribute attributes[WEIR_KEY_VALUES_MAX];
@@ -44,13 +45,14 @@ struct weir_exception_edit {
     const char *author, *comment;
 };
 /* *ret_number: of the change. WEIR_ENOENT with field "level": the newest version's limit has none of this name.
- * WEIR_EINVAL with field "limit": a RESET, and it gives permits. Errors as weir_exception_find_key and
- * weir_rule_store_except. */
+ * WEIR_EINVAL with field "limit": a RESET, and it gives permits; with field "key": an attribute is absent, and it is no
+ * RESET, or the limit has no counter for that. Errors as weir_exception_find_key and weir_rule_store_except. */
 int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
                        uint64_t *ret_number, struct weir_fault *ret_fault);
 
 /* A list, the newest first: {"change":7,"what":"ban","limit":"api","key":{"user":"ada"},"until":"…" or null,
- * "when":"…","author":"…","comment":"…"}; of one that is damaged {"change":7,"damaged":true}. Of a level also "level",
- * and "unknown":true where the newest version's limit has no such level (any more). */
+ * "when":"…","author":"…","comment":"…"}, with null for a value that is absent; of one that is damaged
+ * {"change":7,"damaged":true}. Of a level also "level", and "unknown":true where the newest version's limit has no such
+ * level (any more). */
 int weir_exception_list(const struct weir_rule_editor *editor, const struct weir_exception_query *query,
                         json_t **ret_list, struct weir_fault *ret_fault);

@@ -7,27 +7,34 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "rules/exception.h"
 #include "serve/refused.h"
 
 /* Of the key of the request under the limit of `rule`, as exceptions have it. False: an attribute is absent, and such
- * keys have none. */
+ * keys have none but resets. */
 static bool hash_of(const struct weir_loop *loop, const struct weir_question *question, const struct weir_rule *rule,
                     uint64_t *ret_hash)
 {
     struct weir_siphash_state state;
     struct weir_rules_key key;
+    char absent[WEIR_EXCEPTION_ABSENT_MAX];
+    bool whole = true;
     const struct weir_rules *rules = loop->setup->rules;
     weir_rules_key(rules, rule, question->attributes, question->count, &key);
     weir_excepted_keys_hash_start(loop->common->excepted, rule->name, &state);
     for (size_t i = 0; i < key.count; i++) {
-        const char *name = weir_rules_key_name(rules, rule, i);
-        if (key.values[i].size == WEIR_VALUE_ABSENT)
-            return false;
-        weir_excepted_keys_hash_add(&state, (struct weir_slice){ name, strlen(name) });
-        weir_excepted_keys_hash_add(&state, key.values[i]);
+        const char *text = weir_rules_key_name(rules, rule, i);
+        struct weir_slice name = { text, strlen(text) }, value = key.values[i];
+        if (value.size == WEIR_VALUE_ABSENT) {
+            whole = false;
+            value = weir_exception_absent(name, absent);
+            name.size = 0;
+        }
+        weir_excepted_keys_hash_add(&state, name);
+        weir_excepted_keys_hash_add(&state, value);
     }
     *ret_hash = weir_excepted_keys_hash_end(&state);
-    return true;
+    return whole;
 }
 
 /* A key that was reset counts where it counts since. Permits are given back, and not reset: a limit may have become one
@@ -80,8 +87,7 @@ int weir_excepted_match(struct weir_loop *loop, const struct weir_question *ques
         struct weir_excepted excepted;
         uint64_t hash;
         const bool whole = hash_of(loop, question, rule, &hash);
-        if (whole)
-            count_anew(loop, match, i, hash);
+        count_anew(loop, match, i, hash);
         if (!whole || !weir_excepted_keys_find(loop->common->excepted, hash, wall_ns, &excepted)) {
             i++;
         } else if (excepted.level) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key comes as a JSON object of strings, {"user":"ada"}. Called by rules_answer.c, on a thread that may block. */
+ * The key comes as a JSON object of strings, {"user":"ada"}, and of null for an attribute that is absent. Called by
+ * rules_answer.c, on a thread that may block. */
 #include "serve/exceptions_answer.h"
 
 #include <stdlib.h>
@@ -19,11 +20,13 @@ static int name_key(json_t *object, struct weir_exception_named *named, struct w
     {
         if (named->count == WEIR_KEY_VALUES_MAX)
             return weir_fault_format(ret_fault, WEIR_EINVAL, "key", "has at most %d attributes", WEIR_KEY_VALUES_MAX);
-        if (!json_is_string(value))
-            return weir_fault_format(ret_fault, WEIR_EINVAL, "key", "%.60s must be a string", name);
-        named->attributes[named->count++] = (struct weir_attribute){
-            .name = { name, strlen(name) }, .value = { json_string_value(value), json_string_length(value) }
-        };
+        struct weir_slice text = { json_string_value(value), json_string_length(value) };
+        if (json_is_null(value))
+            text.size = WEIR_VALUE_ABSENT;
+        else if (!json_is_string(value))
+            return weir_fault_format(ret_fault, WEIR_EINVAL, "key",
+                                     "%.60s must be a string, or null where it is absent", name);
+        named->attributes[named->count++] = (struct weir_attribute){ .name = { name, strlen(name) }, .value = text };
     }
     return 0;
 }

@@ -116,20 +116,16 @@ int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret
 }
 
 /* The store cannot be asked, or was made anew and has nothing: what is kept here, if it is there. */
-static int read_either(struct weir_follower *follower, struct weir_fault *ret_fault)
+static int read_either(struct weir_follower *follower, struct weir_fault *ret_kept, struct weir_fault *ret_fault)
 {
-    struct weir_fault kept = { 0 };
     int error = read_store(follower, ret_fault);
     if (error == 0)
         return 0;
-    if (weir_follower_go_back(follower, &kept) == 0) {
+    if (weir_follower_go_back(follower, ret_kept) == 0) {
         follower->view.failing = true;
-        (void)snprintf(follower->view.fault, sizeof(follower->view.fault), "%s %s", ret_fault->field, ret_fault->text);
+        weir_fault_line(ret_fault, follower->view.fault, sizeof(follower->view.fault));
         return 0;
     }
-    const struct weir_fault store = *ret_fault;
-    if (follower->kept)
-        (void)weir_fault_format(ret_fault, error, "rules", "%.90s; kept here: %.50s", store.text, kept.text);
     return error;
 }
 
@@ -175,11 +171,11 @@ static void load_exceptions(struct weir_follower *follower)
         (void)snprintf(kept.text, sizeof(kept.text), "out of memory");
     see_exceptions(follower);
     if (!view->exceptions_failing)
-        (void)snprintf(view->exceptions_fault, sizeof(view->exceptions_fault), "%.90s", view->fault);
+        (void)snprintf(view->exceptions_fault, sizeof(view->exceptions_fault), "%s", view->fault);
     view->exceptions_failing = true;
     size_t size = strlen(view->exceptions_fault);
     if (!follower->exceptions.known)
-        (void)snprintf(view->exceptions_fault + size, sizeof(view->exceptions_fault) - size, "; kept here: %.80s",
+        (void)snprintf(view->exceptions_fault + size, sizeof(view->exceptions_fault) - size, "; kept here: %s",
                        kept.text);
 }
 
@@ -204,7 +200,10 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
                   : weir_rule_store_open(&store, &follower->store, ret_fault);
     if (!error) {
         follower->view.store = weir_rule_store_name(follower->store);
-        error = read_either(follower, ret_fault);
+        struct weir_fault kept = { 0 };
+        error = read_either(follower, &kept, ret_fault);
+        if (error && follower->kept && options->kept_fault)
+            *options->kept_fault = kept;
     }
     if (!error && !follower->view.failing)
         look_for_exceptions(follower, follower->newest.store, follower->timeout_ns);
@@ -389,7 +388,7 @@ static int look(struct weir_follower *follower)
     pthread_mutex_lock(&follower->mutex);
     follower->view.failing = error != 0;
     if (error)
-        (void)snprintf(follower->view.fault, sizeof(follower->view.fault), "%s %s", fault.field, fault.text);
+        weir_fault_line(&fault, follower->view.fault, sizeof(follower->view.fault));
     pthread_mutex_unlock(&follower->mutex);
     return error;
 }

@@ -26,13 +26,14 @@ struct weir_follower_options {
     uint64_t poll_ns;    /* as weir_rule_store_options */
     uint64_t timeout_ns; /* for one question to the store */
     const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
+    struct weir_fault *kept_fault; /* NULL, or told what is wrong with what is kept here, where neither can be used */
 };
 
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
  * asked, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
  * is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault says what is
- * wrong with the store, and with what is kept. */
+ * wrong with the store. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
@@ -88,6 +89,7 @@ struct weir_follower_view {
     uint64_t exceptions_damaged; /* changes that nobody can read */
     uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
     uint64_t exceptions_over;    /* for which there was no room */
-    char fault[200], keep_fault[200], tell_fault[200], exceptions_fault[200], exceptions_keep_fault[200];
+    char fault[200], keep_fault[200], tell_fault[200], exceptions_keep_fault[200];
+    char exceptions_fault[400]; /* of the store, and of what is kept here */
 };
 void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view);

@@ -73,16 +73,20 @@ static uint64_t patience_of(const struct weir_outcome *outcome)
     return timeout_ns == WEIR_NEVER ? WEIR_NEVER : weir_min_u64(timeout_ns, lease_ns);
 }
 
+static size_t waiter_bytes(const struct weir_outcome *outcome)
+{
+    return sizeof(struct weir_hold_waiter) + outcome->match.count * sizeof(struct weir_hold_part);
+}
+
 static struct weir_hold_waiter *make_waiter(struct weir_loop *loop, const struct weir_outcome *outcome)
 {
-    size_t count = outcome->match.count;
-    struct weir_hold_waiter *waiter = calloc(1, sizeof(*waiter) + count * sizeof(waiter->parts[0]));
+    struct weir_hold_waiter *waiter = calloc(1, waiter_bytes(outcome));
     if (!waiter)
         return NULL;
     waiter->loop = loop;
-    waiter->bytes = sizeof(*waiter) + count * sizeof(waiter->parts[0]);
+    waiter->bytes = waiter_bytes(outcome);
     atomic_fetch_add(&loop->common->holds->bytes, waiter->bytes);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < outcome->match.count; i++)
         waiter->parts[i] = (struct weir_hold_part){ .charge = outcome->match.charges[i],
                                                     .waiter = waiter,
                                                     .slot = weir_loop_slot(loop, outcome->match.rules[i]->index),
@@ -120,7 +124,7 @@ static bool has_place(const struct weir_loop *loop, const struct weir_outcome *o
         if (holds_here(outcome, i) && weir_holds_waiting(holds, weir_loop_slot(loop, rule->index)) >= rule->hold_max)
             return false;
     }
-    return weir_holds_bytes(holds) < loop->setup->config->server.hold_bytes_max;
+    return weir_holds_bytes(holds) + waiter_bytes(outcome) <= loop->setup->config->server.hold_bytes_max;
 }
 
 void weir_hold_prepare(struct weir_loop *loop, bool peek, struct weir_outcome *outcome)

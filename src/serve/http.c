@@ -384,7 +384,10 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         answer(call);
         break;
     case WEIR_HTTP_REFUSED:
-        if (admin && refusal.status == 413)
+        if (!admin && refusal.status == 413)
+            refusal.text = "the body is too long: server.body_bytes_max says how long it may be; at a listener admin "
+                           "rules may have 16 MiB";
+        else if (refusal.status == 413)
             refusal.text = "the body is too long: PUT /v1/rules, its rollout and its replay take up to 16 MiB, with a "
                            "token that has the right admin";
         refuse(call, &refusal);

@@ -18,8 +18,11 @@
 #include "serve/shared.h"
 
 #define PICTURE_PERIOD_MS 100
-/* At the end. What batched keys have not told by then is lost, and chunks that were not given back are forfeited. */
+#define TELL_PERIOD_MS 5 /* at the end */
+/* At the end, all together. What batched keys have not told by then is lost, and chunks that were not given back are
+ * forfeited. */
 #define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND)
+#define TELL_MAX_NS (WEIR_NS_PER_SECOND / 2) /* of it */
 
 /* ---- pictures ---- */
 
@@ -60,6 +63,10 @@ static void on_picture(uv_timer_t *timer)
     weir_sharer_draw(sharer);
     if (loop->number > 0)
         return;
+    if (sharer->tells_since_ns > 0) {
+        weir_sharer_close(loop);
+        return;
+    }
     weir_own_limits_met(&loop->common->revisor, loop->setup->rules);
     weir_revisor_turn(&loop->common->revisor, sharer->transactions.remote, uv_hrtime());
 }
@@ -226,16 +233,33 @@ static void on_settled(void *context)
     weir_loop_shared_closed(loop);
 }
 
+/* A reload that the engine has not heard of ends with the last node that has; should all be restarted now, none would
+ * know of it. False: there is nothing to wait for. */
+static bool tells(struct weir_loop *loop)
+{
+    struct weir_sharer *sharer = &loop->sharer;
+    const uint64_t now_ns = uv_hrtime();
+    if (loop->number > 0 || !sharer->transactions.remote)
+        return false;
+    if (sharer->tells_since_ns == 0) {
+        sharer->tells_since_ns = now_ns;
+        uv_timer_start(&sharer->picture_timer, on_picture, TELL_PERIOD_MS, TELL_PERIOD_MS);
+    }
+    return now_ns - sharer->tells_since_ns < TELL_MAX_NS &&
+           weir_revisor_ends(&loop->common->revisor, sharer->transactions.remote);
+}
+
 void weir_sharer_close(struct weir_loop *loop)
 {
     struct weir_sharer *sharer = &loop->sharer;
     bool again = sharer->settling;
     sharer->closing = true;
-    if (again || sharer->transactions.under_way > 0)
+    if (again || sharer->transactions.under_way > 0 || tells(loop))
         return;
     sharer->settling = true;
     if (sharer->transactions.host) {
-        weir_share_host_close(sharer->transactions.host, SETTLE_MAX_NS, on_settled, loop);
+        const uint64_t told_ns = sharer->tells_since_ns > 0 ? uv_hrtime() - sharer->tells_since_ns : 0;
+        weir_share_host_close(sharer->transactions.host, weir_sub_sat(SETTLE_MAX_NS, told_ns), on_settled, loop);
         return;
     }
     if (sharer->transactions.remote)

@@ -33,9 +33,10 @@ struct weir_sharer {
     struct weir_transactions transactions; /* and what they need: the engine, the host */
     struct weir_timer turn;                /* of the host */
     uv_timer_t picture_timer;
-    bool closing;         /* as soon as no request is under way */
-    bool settling;        /* the host gives back what it holds */
-    pthread_mutex_t lock; /* of the picture */
+    bool closing;            /* as soon as no request is under way */
+    uint64_t tells_since_ns; /* of the first loop: what the engine does not know yet; 0: it is not closing */
+    bool settling;           /* the host gives back what it holds */
+    pthread_mutex_t lock;    /* of the picture */
     struct weir_sharer_picture *picture;
     _Atomic bool alone;                   /* as the picture has it */
     uint64_t losses;                      /* of state, that were seen */
@@ -45,8 +46,8 @@ struct weir_sharer {
 /* Starts to connect. The fault says what is wrong with the configuration of the engine. */
 int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, struct weir_fault *ret_fault);
 
-/* The loop drains and its connections have gone: settles and gives back what is held, then weir_loop_shared_closed is
- * called. */
+/* The loop drains and its connections have gone: tells the engine what it does not know yet of the newest definitions
+ * of limits, settles and gives back what is held, then weir_loop_shared_closed is called. */
 void weir_sharer_close(struct weir_loop *loop);
 void weir_sharer_deinit(struct weir_loop *loop); /* the loop has ended */
 

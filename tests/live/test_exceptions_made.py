@@ -12,6 +12,7 @@ from test_rules_store import check
 from test_rules_versions import Base
 from weir_server import BUILD, Weir
 
+SHARED = '  - { name: all, rate: 10/day, key: [user, ip], missing: share, match: { route: /a }, levels: { plus: { rate: 20/day } } }\n'
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
          '  - { name: one, rate: 5/s, match: { route: /one } }\n'
          '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n'
@@ -113,6 +114,24 @@ class ByHand(Base):
                    '--from', '1')
         self.assertTrue(self.explain('user=ada', 'route=/h')['api']['reset']['idle'])
         self.assertIn('does nothing: the limit gives permits', self.explain('user=ada', 'route=/h', json_too=False))
+
+    def test_of_requests_that_lack_an_attribute_the_counter_is_reset(self):
+        self.apply(RULES + SHARED, '--from', '1')
+        self.assertEqual(self.change('reset', 'all', 'ip=10.0.0.1', 'user'), 'change 1: all ip=10.0.0.1 user (absent) is fresh\n')
+        self.change('reset', 'all', 'user', 'ip')
+        self.assertEqual([one['key'] for one in self.exceptions()],
+                         [{'user': None, 'ip': None}, {'user': None, 'ip': '10.0.0.1'}])
+        self.assertIn('reset  all user (absent) ip=10.0.0.1\n', self.run_verb('exceptions'))
+        self.assertEqual([one['change'] for one in self.exceptions('all', 'user', 'ip=10.0.0.1')], [1])
+        self.assertEqual(self.explain('ip=10.0.0.1', 'route=/a')['all']['reset']['change'], 1)
+        self.assertNotIn('reset', self.explain('ip=10.0.0.1', 'user=', 'route=/a')['all'])
+        for words, why in ((('two', 'user', 'ip'), 'limit "two" has no counter for requests that lack one (missing: share)'),
+                           (('all', 'user'), 'the whole key of limit "all": user, ip')):
+            self.assertIn(why, self.change('reset', *words, code=2))
+        self.assertIn('must be ATTRIBUTE=VALUE', self.change('reset', 'all', 'user', '', code=2))
+        for verb in ('ban', 'unban'):
+            self.assertIn('"user" must be ATTRIBUTE=VALUE', self.change(verb, 'all', 'user', 'ip', code=2))
+        self.assertEqual(len(self.exceptions('--all')), 2)
 
     def explain(self, *attributes, json_too=True):
         told = subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config),
@@ -218,6 +237,18 @@ class OverHttp(Base):
     def post(self, what, key='{"user":"ada"}', limit='api', comment='why', **rest):
         return ask(self.weir, 'POST', f'/v1/rules/{what}', limit=limit, comment=comment,
                    **({'key': key} if key else {}), **rest)
+
+    def test_an_attribute_that_is_absent_is_null(self):
+        self.apply(RULES + SHARED, '--from', '1')
+        lacks = {'limit': 'all', 'key': '{"user":null,"ip":"10.0.0.1"}'}
+        self.assertEqual(self.post('reset', **lacks)[::2], (200, {'change': 1}))
+        self.assertEqual([one['key'] for one in ask(self.weir, 'GET', '/v1/rules/exceptions', **lacks)[2]['exceptions']],
+                         [{'user': None, 'ip': '10.0.0.1'}])
+        for what, more in (('ban', {}), ('level', {'level': 'plus'}), ('unban', {})):
+            status, _, told = self.post(what, **lacks, **more)
+            self.assertEqual((status, 'a request that lacks one can only be reset' in told['detail']), (400, True), told)
+        status, _, told = self.post('reset', limit='all', key='{"user":7,"ip":"10.0.0.1"}')
+        self.assertEqual((status, 'must be a string, or null where it is absent' in told['detail']), (400, True), told)
 
     def test_ban_list_unban(self):
         self.assertEqual(self.post('ban', author='ada', until='6hour')[::2], (200, {'change': 1}))

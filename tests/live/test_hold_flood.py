@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """throttle: hold under a flood, on two threads: what is refused has charged nothing, turns are those of the bucket, and
 who leaves takes its turn along."""
+import contextlib
 import json
 import re
 import select
@@ -59,7 +60,8 @@ class Flood(unittest.TestCase):
         with connect(self.weir.http) as sock:
             sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
             text = read_all(sock).decode()
-        return float(re.search(rf'^{re.escape(name)} (\S+)$', text, re.M)[1])
+        found = re.search(rf'^{re.escape(name)} (\S+)$', text, re.M)
+        return float(found[1]) if found or 'shed' not in name else 0  # a limit has it from the first time on
 
     def remaining(self, queue):
         with Resp(self.weir.resp) as client:
@@ -209,6 +211,24 @@ class Flood(unittest.TestCase):
             time.sleep(0.02)
         self.assertEqual(self.metric('weir_hold_memory_bytes'), 0)
         del answers
+
+    def test_a_peek_counts_its_own_bytes_too(self):
+        """One after the other, until there is room for less than one more."""
+        shed = 'weir_decisions_total{limit="slow",verdict="shed"}'
+        with contextlib.ExitStack() as clients:
+            for number in range(400):
+                client = clients.enter_context(Resp(self.weir.resp))
+                client.send(command(f'slow-{number}', 50) + command(f'slow-{number}', 1))
+                self.assertEqual(client.read()[0], 1)
+                wait_for(lambda number=number: self.metric('weir_hold_waiting{limit="slow"}') + self.metric(shed) > number,
+                         'neither waits nor is refused')
+                if self.metric(shed):
+                    break
+            self.assertLess(self.metric('weir_hold_memory_bytes'), 65536)  # else this tests nothing
+            with Resp(self.weir.resp) as client:
+                self.assertEqual(client.ask('WEIR.CHECK', 50, 'queue', 'slow-more')[0], 1)
+                answers = [client.ask(f'WEIR.{verb}', 1, 'queue', 'slow-more')[0] for verb in ('PEEK', 'CHECK', 'PEEK')]
+        self.assertEqual(answers, [0, 0, 0])
 
     def test_a_permit_begins_with_its_turn(self):
         """The lease told is that from the answer on: it outlives one that began before the turn came. What would be held past

@@ -217,6 +217,39 @@ class InSqlite(Banned):
         self.followed(1, weir)
         self.assertEqual(admitted(weir), 10)
 
+    def test_the_counter_of_requests_that_lack_an_attribute(self):
+        """Which belongs to no value: neither to the empty one, nor to one that looks as it does in the store."""
+        weir = self.serve(limits(dict(YEARLY, key=['user', 'route'], missing='share')))
+        asked = [{}, {'route': 'x'}, {'user': 'ada'}, {'user': '', 'route': 'x'}, {'user': 'ada', 'route': 'x'},
+                 {'user': '!user', 'route': 'x'}, {'user': '', 'route': ''}]
+
+        def fresh():
+            """Which of them had more than it had used; all of it is used then."""
+            found = []
+            with Resp(weir.resp) as resp:
+                for attributes in asked:
+                    words = [word for pair in attributes.items() for word in pair]
+                    while resp.ask('WEIR.CHECK', 1, *words)[0] == 1:
+                        found += [attributes] if attributes not in found else []
+            return found
+
+        def reset(*words):
+            subprocess.run([str(BUILD / 'weir'), 'rules', 'reset', '--config', self.config_file(), '--comment', 'x', 'api',
+                            *words], check=True)
+
+        self.assertEqual(fresh(), asked)
+        for number, attributes in enumerate(asked, 1):
+            reset(*(f'{name}={attributes[name]}' if name in attributes else name for name in ('user', 'route')))
+            self.followed(number, weir)
+            self.assertEqual(fresh(), [attributes])
+        weir.stop()
+        self.assertEqual(len(asked), metric(self.serve_again(), 'weir_exceptions{kind="reset"}'))
+
+    def serve_again(self):
+        weir = Weir(self.config(self.spec))
+        self.addCleanup(weir.stop)
+        return weir
+
     def config_file(self):
         path = self.folder / 'weir.yaml'
         path.write_text(self.config(self.spec), encoding='utf-8')

@@ -282,12 +282,11 @@ class Rollout(AtRedis):
         for sharing in AT_ENGINE:
             with self.each(sharing, 'rate: 3000/300day') as cluster:
                 cluster.reload('a', 'rate: 6000/300day')
-                cluster.wait_capacity(6000)
-                time.sleep(1)  # nodes hear of it by gossip a moment before it is at the engine, which outlives them
-                for name in NAMES:
+                for name in NAMES:  # the first has told nobody yet, maybe; at its end it does
                     self.assertEqual(cluster.nodes.pop(name).stop(), 0)
                     cluster.start(name, 'rate: 3000/300day')
                 cluster.wait_known()
+                cluster.wait_capacity(6000)
                 cluster.reload('a', 'rate: 3000/300day')
                 time.sleep(1)
                 cluster.wait_capacity(6000)

@@ -252,7 +252,10 @@ class Admin(Rules):
         weir = self.serving()
         text = 'limits:\n' + ''.join(f'  - {{ name: l{i}, rate: 1/min, match: {{ a: b{i} }} }}\n' for i in range(20000))
         self.assertGreater(len(text), 900_000)
-        self.assertEqual(ask(weir, 'PUT', '/v1/rules', text.encode(), match='"1"', comment='why', port=weir.other)[0], 413)
+        status, _, told = ask(weir, 'PUT', '/v1/rules', text.encode(), match='"1"', comment='why', port=weir.other)
+        self.assertEqual(status, 413)
+        for words in ('server.body_bytes_max', 'listener admin'):  # what to do about it
+            self.assertIn(words, told['detail'])
         self.assertEqual(self.put(weir, text, match='"1"')[2]['version'], 2)
         self.assertEqual(ask(weir, 'GET', '/v1/rules')[2], '# from version 2\n' + text)
         too_many = 'limits:\n' + ''.join(f'  - {{ name: l{i}, rate: 1/s, match: {{ a: b{i} }} }}\n' for i in range(32_001))

@@ -73,6 +73,8 @@ class Alone(Case):
         self.follow(a, 2)
         self.follow(b, 1, others=2)
         self.assertEqual((self.capacity(a), self.capacity(b)), (100, 50))
+        self.assertIn('changed: api ', a.output())
+        self.assertNotIn('until the others are reloaded', a.output())  # nobody would have to
         # Whoever starts again finds the version that is its own: with the store, at SIGHUP, and without it.
         a.stop(), b.stop()
         a, b = self.node('a'), self.node('b')

@@ -136,6 +136,8 @@ class InSqlite(Case):
             path.unlink()
         with self.assertRaisesRegex(AssertionError, 'kept here'):
             Weir(config)
+        with self.assertRaisesRegex(AssertionError, f'kept here: {kept} is damaged or cut off: it is not used\\n'):  # to the end
+            Weir(config)
 
     def test_what_is_in_force_is_kept_even_if_a_wrong_one_comes_at_once(self):
         kept = self.folder / 'kept'

@@ -117,6 +117,7 @@ class Versions(Base):
                                 "UPDATE versions SET text = CAST('limits: []' AS BLOB) WHERE number = 2")
         done = self.finished('history')
         self.assertEqual((done.returncode, done.stderr.count('damaged')), (2, 1), done)
+        self.assertIn('rules.db: the text of version', done.stderr)  # a sentence
         for text in ('to 20', 'to 30', 'not known: its text is damaged', 'the text of the version before is damaged',
                      'api came (10/day)'):
             self.assertIn(text, done.stdout)
@@ -187,6 +188,8 @@ class Versions(Base):
         self.assertEqual([(one['limit'], one['key'], one['capacity']) for one in listed],
                          [('api', ['user'], 10), ('all-of-it', [], 20), ('two', ['user', 'route'], 3)])
         self.assertIn('there is no version 7', self.run_verb('list', 7, code=2))
+        for arguments in (('list', 7), ('diff', 1, 7), ('rollback', '--comment', 'why', 7)):
+            self.assertIn('rules.db: there is no version 7', self.run_verb(*arguments, code=2))
         self.assertIn('must be a whole number', self.run_verb('list', 'x', code=2))
 
     def test_check_and_explain_look_into_the_store(self):

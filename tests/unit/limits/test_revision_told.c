@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "wire/gossip.h"
 
 #define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
@@ -32,6 +33,32 @@ static struct weir_revisions *reloaded(const char *first, const char *second, ui
     limit.text = (struct weir_slice){ second, strlen(second) };
     assert_int_equal(weir_revisions_own(revisions, &limit, 1, wall_ns), 0);
     return revisions;
+}
+
+/* Whether it was written there or only seen there; an older one says nothing, nor do bytes that are none of ours. */
+static void what_the_engine_knows_needs_no_telling(void **state)
+{
+    (void)state;
+    uint64_t id[2], other[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+    assert_int_equal(weir_revisions_bytes(mine, id, &bytes, &size, &number), 0);
+    for (int seen = 0; seen < 3; seen++) {
+        uint8_t head[WEIR_REVISION_HEAD];
+        size_t at = 0;
+        memcpy(head, bytes, sizeof head);
+        if (seen == 0)
+            weir_big_put(head + 4, number - 1, 8);
+        if (seen == 1)
+            head[0] ^= 1;
+        weir_revisions_lies_there(mine, id, head);
+        assert_int_equal(weir_revisions_untold(mine, &at, other), seen < 2);
+        assert_true(seen == 2 || (other[0] == id[0] && other[1] == id[1]));
+        assert_false(weir_revisions_untold(mine, &at, other)); /* there is but one */
+    }
+    free(bytes);
+    weir_revisions_destroy(mine);
 }
 
 /* That an older one was told says nothing of the newest, which nobody has heard of: it is told yet. */
@@ -315,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_definition_of_other_sizes_is_corrupt),
         cmocka_unit_test(a_name_has_the_id_that_it_always_had),
         cmocka_unit_test(the_shortest_definition_is_one),
+        cmocka_unit_test(what_the_engine_knows_needs_no_telling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

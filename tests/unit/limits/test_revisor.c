@@ -193,6 +193,17 @@ static void decides_by(const struct node *node, const char *file, const char *te
     free(found.text);
 }
 
+static struct weir_revision_own *many(const char *text)
+{
+    static char names[LIMITS_MAX][8];
+    static struct weir_revision_own own[LIMITS_MAX];
+    for (size_t i = 0; i < LIMITS_MAX; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%zu", i);
+        own[i] = (struct weir_revision_own){ names[i], { text, strlen(text) }, 0 };
+    }
+    return own;
+}
+
 /* ---- turns ---- */
 
 static void a_turn_is_due_each_period_unless_one_is_under_way(void **state)
@@ -223,13 +234,8 @@ static void a_turn_is_due_each_period_unless_one_is_under_way(void **state)
 static void all_limits_are_looked_at_in_turn(void **state)
 {
     (void)state;
-    static char names[LIMITS_MAX][8];
-    static struct weir_revision_own own[LIMITS_MAX];
     struct node *node = node_start("mine");
-    for (size_t i = 0; i < LIMITS_MAX; i++) {
-        (void)snprintf(names[i], sizeof(names[i]), "%zu", i);
-        own[i] = (struct weir_revision_own){ names[i], { "mine", 4 }, 0 };
-    }
+    struct weir_revision_own *own = many("mine");
     for (size_t count = WEIR_REVISOR_BATCH - 1; count <= WEIR_REVISOR_BATCH + 1; count++) {
         assert_int_equal(weir_revisions_own(node->revisor.revisions, own, count, WALL_NS), 0);
         turn(node); /* as many as "x", which is gone, and is kept in mind */
@@ -246,6 +252,55 @@ static void all_limits_are_looked_at_in_turn(void **state)
     assert_int_equal(node->engine.notes_count, LIMITS_MAX);
     assert_int_equal(node->engine.writes, LIMITS_MAX - 1 - (WEIR_REVISOR_BATCH + 1));
     node_stop(node);
+}
+
+/* Of many, too, what a reload has changed is told at the next turn; what the engine refuses holds up no others. */
+static void what_is_not_told_yet_comes_first(void **state)
+{
+    (void)state;
+    struct node *node = node_start("mine");
+    struct weir_revision_own *own = many("mine");
+    assert_int_equal(weir_revisions_own(node->revisor.revisions, own, LIMITS_MAX - 1, WALL_NS), 0);
+    for (int i = 0; i < 6; i++)
+        turn(node);
+    for (size_t i = 0; i < LIMITS_MAX - 1; i += 199) {
+        own[i].text = (struct weir_slice){ "changed", 7 };
+        assert_int_equal(weir_revisions_own(node->revisor.revisions, own, LIMITS_MAX - 1, WALL_NS), 0);
+        node->engine.writes = 0;
+        turn(node);
+        assert_int_equal(node->engine.writes, 1);
+    }
+    assert_int_equal(weir_revisions_own(node->revisor.revisions, many("again"), LIMITS_MAX - 1, WALL_NS), 0);
+    for (size_t i = 0; i < node->engine.notes_count; i++)
+        put(&node->engine.notes[i], "not ours", 8);
+    node->revisor.next = 0;
+    turn(node);
+    assert_int_equal(node->revisor.corrupt, WEIR_REVISOR_BATCH);
+    assert_int_equal(node->revisor.next, WEIR_REVISOR_BATCH / 2);
+    node_stop(node);
+}
+
+/* A node that ends tries each once, and waits for the answers. */
+static void at_the_end_all_is_told(void **state)
+{
+    (void)state;
+    const struct weir_revision_own own = { "x", { "changed", 7 }, 0 };
+    for (int fails = 0; fails < 2; fails++) {
+        struct node *node = node_start("mine");
+        struct engine *engine = &node->engine;
+        turn(node);
+        assert_int_equal(weir_revisions_own(node->revisor.revisions, &own, 1, WALL_NS), 0);
+        engine->away = true;
+        assert_false(weir_revisor_ends(&node->revisor, &engine->remote));
+        engine->away = false;
+        for (int i = 0; i < 2; i++)
+            assert_true(weir_revisor_ends(&node->revisor, &engine->remote));
+        engine->status = fails ? WEIR_EDOWN : 0;
+        answer(engine);
+        assert_int_equal(engine->writes, 2 - fails);
+        assert_false(weir_revisor_ends(&node->revisor, &engine->remote));
+        node_stop(node);
+    }
 }
 
 /* ---- one of them ---- */
@@ -431,6 +486,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_turn_is_due_each_period_unless_one_is_under_way),
         cmocka_unit_test(all_limits_are_looked_at_in_turn),
+        cmocka_unit_test(what_is_not_told_yet_comes_first),
+        cmocka_unit_test(at_the_end_all_is_told),
         cmocka_unit_test(what_the_engine_does_not_know_is_written_once),
         cmocka_unit_test(what_is_newer_there_is_read_whole_and_believed),
         cmocka_unit_test(what_a_write_has_overwritten_is_written_again_if_it_was_newer),

@@ -125,6 +125,38 @@ static void a_key_is_one_that_a_request_may_have(void **state)
     weir_rule_store_close(store);
 }
 
+/* A key of requests that lack an attribute is only reset, and only where the limit counts them. */
+static void a_key_may_lack_an_attribute(void **state)
+{
+    (void)state;
+    static const struct weir_slice lacks = { NULL, WEIR_VALUE_ABSENT }, looks = { "!user", 5 };
+    struct weir_rule_store *store = store_open();
+    char room[WEIR_EXCEPTION_ABSENT_MAX];
+    struct weir_slice name = { "", 0 };
+    uint64_t number = 0;
+    append_text(store, 0,
+                "limits:\n  - { name: api, rate: 1/s, key: [user] }\n"
+                "  - { name: all, rate: 1/s, key: [user], missing: share }\n"
+                "  - { name: none, rate: 1/s, key: [user], missing: refuse }\n");
+    assert_int_equal(put(store, WEIR_EXCEPTION_RESET, "api", lacks, &number), WEIR_EINVAL);
+    assert_int_equal(put(store, WEIR_EXCEPTION_RESET, "none", lacks, &number), WEIR_EINVAL);
+    assert_int_equal(put(store, WEIR_EXCEPTION_BAN, "all", lacks, &number), WEIR_EINVAL);
+    assert_int_equal(put(store, WEIR_EXCEPTION_UNBAN, "all", lacks, &number), WEIR_EINVAL);
+    assert_int_equal(put(store, WEIR_EXCEPTION_RESET, "all", lacks, &number), 0);
+    assert_int_equal(number, 1);
+    assert_int_equal(put(store, WEIR_EXCEPTION_BAN, "all", looks, &number), 0);
+    weir_rule_store_close(store);
+
+    assert_true(weir_exception_is_absent((struct weir_slice){ "", 0 },
+                                         weir_exception_absent((struct weir_slice){ "reset", 5 }, room), &name));
+    assert_true(name.size == 5 && memcmp(name.data, "reset", 5) == 0);
+    assert_false(weir_exception_is_absent((struct weir_slice){ "user", 4 }, looks, &name));
+    assert_false(weir_exception_is_absent((struct weir_slice){ "", 0 }, (struct weir_slice){ "reset", 5 }, &name));
+    assert_false(weir_exception_is_absent((struct weir_slice){ "", 0 }, (struct weir_slice){ "!", 1 }, &name));
+    static const char longest[WEIR_ATTRIBUTE_NAME_MAX + 1];
+    assert_int_equal(weir_exception_absent((struct weir_slice){ longest, sizeof longest }, room).size, sizeof room);
+}
+
 /* Once nobody knows whether it was stored, a store that cannot be asked does not make it known. */
 static void what_is_not_known_is_told_so(void **state)
 {
@@ -164,9 +196,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, make_store_folder, remove_store_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_is_in_the_future),
-        T(the_first_version_is_looked_at_too),
-        T(a_key_is_one_that_a_request_may_have),
+        cmocka_unit_test(an_end_is_in_the_future), T(the_first_version_is_looked_at_too),
+        T(a_key_is_one_that_a_request_may_have),   T(a_key_may_lack_an_attribute),
         T(what_is_not_known_is_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
