@@ -15,6 +15,11 @@ export const run_name = () => hex(4)
 // Whether a weir serves this page: a copy of it has lost the word.
 export const is_served = () => document.querySelector('meta[name=weir-serves]') !== null
 
+function again_of(answer) {
+  const again_s = answer.headers.get('Retry-After')
+  return again_s ? `; try again in ${again_s} s` : ''
+}
+
 export class Server {
   constructor() {
     this.token = ''
@@ -22,6 +27,12 @@ export class Server {
 
   // {status, body} of an answer, which is JSON. Throws Unauthorized, or what else there is to say.
   async ask(path, {method = 'GET', body, headers = {}} = {}) {
+    if (!/^[ -~]*$/.test(this.token))
+      throw new Unauthorized('a token is made of printable ASCII characters, and this one is not')
+    const lost = error => {
+      const why = error.name === 'TimeoutError' ? `nothing came for ${TIMEOUT_MS / 1000} s` : error.message
+      throw new Error(`this server does not answer: ${why}`)
+    }
     const answer = await fetch(path, {
       method,
       body,
@@ -30,9 +41,10 @@ export class Server {
       credentials: 'omit',
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS)
-    })
+    }).catch(lost)
     const said = await answer.json().catch(() => null)
-    if (answer.status === 401 || answer.status === 403) throw new Unauthorized(said?.detail ?? answer.statusText)
+    const unknown = answer.status === 429 && said?.admitted === undefined // too many wrong tokens: no verdict of a limit
+    if (answer.status === 401 || answer.status === 403 || unknown) throw new Unauthorized((said?.detail ?? answer.statusText) + again_of(answer))
     if (said === null) throw new Error(`${path}: ${answer.status}, and no JSON`)
     if (!answer.ok) throw new Error(said.detail ?? `${path}: ${answer.status}`)
     return said

@@ -170,6 +170,7 @@ class Learn {
 }
 
 async function begin() {
+  element('from').textContent = 'loading'
   try {
     const core = await load_core(),
       learn = new Learn(core, JSON.parse(element('recorded').textContent))

@@ -32,6 +32,7 @@ function show_demo(core) {
 }
 
 async function begin() {
+  element('from').textContent = 'loading'
   try {
     const core = await load_core()
     element('from').textContent =

@@ -12,6 +12,7 @@
 struct weir_hour {
     pthread_mutex_t lock; /* of `rows` and `newest` */
     uint64_t newest;
+    uint64_t began_ns;
     uint64_t looked_ns;
     struct weir_hour_totals before;            /* at the last look */
     struct weir_hour_row rows[WEIR_HOUR_ROWS]; /* number n at n % WEIR_HOUR_ROWS */
@@ -23,7 +24,7 @@ int weir_hour_create(uint64_t now_ns, struct weir_hour **ret_hour)
     if (!hour)
         return WEIR_ENOMEM;
     pthread_mutex_init(&hour->lock, NULL);
-    hour->looked_ns = now_ns;
+    hour->began_ns = hour->looked_ns = now_ns;
     *ret_hour = hour;
     return 0;
 }
@@ -34,6 +35,11 @@ void weir_hour_destroy(struct weir_hour *hour)
         return;
     pthread_mutex_destroy(&hour->lock);
     free(hour);
+}
+
+uint64_t weir_hour_process(const struct weir_hour *hour)
+{
+    return hour->began_ns / 1000; /* 2^53, which every reader of JSON takes, are 285 years */
 }
 
 /* What `per_mille` of 1,000 events did not exceed. */

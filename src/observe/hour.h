@@ -57,6 +57,10 @@ struct weir_hour;
 int weir_hour_create(uint64_t now_ns, struct weir_hour **ret_hour);
 void weir_hour_destroy(struct weir_hour *hour); /* NULL is allowed */
 
+/* Another number for another hour: the numbers of its rows begin anew, and may be larger by now than those of the one
+ * before ever were. Made from the time at which it was created; below 2^53. */
+uint64_t weir_hour_process(const struct weir_hour *hour);
+
 /* A second has gone by since the last look, but for an eighth: who comes by four times a second comes a little early or
  * late. By the thread that looks. */
 bool weir_hour_is_due(const struct weir_hour *hour, uint64_t now_ns);

@@ -100,8 +100,8 @@ uint8_t *weir_hour_json(const struct weir_loop *loop, const struct weir_hour_row
     struct weir_text text = weir_text_init(body, room);
     weir_text_lit(&text, "{\"node\":");
     weir_text_json_or_null(&text, loop->setup->config->nodes_count ? loop->setup->config->node_name : NULL);
-    weir_text_lit(&text, ",\"newest\":");
-    weir_text_u64(&text, newest);
+    weir_text_member_u64(&text, ",\"process\":", weir_hour_process(loop->common->hour));
+    weir_text_member_u64(&text, ",\"newest\":", newest);
     write_columns(&text);
     weir_text_lit(&text, ",\"rows\":[");
     for (size_t i = 0; i < count; i++) {

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "observe/hour.h"
 #include "rules/level_name.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
@@ -145,6 +146,9 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .sharing = rule->terms.mode ? &rule->terms : NULL,
         .on_failure = at_engine ? weir_on_failure_words[rule->limit.on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
+        .hour = weir_loop_slot(loop, rule->index) < WEIR_HOUR_LIMITS
+                    ? NULL
+                    : weir_metrics_name(loop->common->metrics, WEIR_METRICS_OTHER),
     };
     add_terms(rule, config, told, &limit);
     add_levels(loop, index, told, &limit);

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "observe/hour.h"
 #include "observe/last.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
@@ -172,6 +173,7 @@ static void reply(struct weir_http_call *call, const struct state *state)
     struct weir_text text = weir_text_init(body, room);
     weir_text_member(&text, "{\"node\":", config->nodes_count ? config->node_name : NULL);
     weir_text_member(&text, ",\"version\":", WEIR_VERSION);
+    weir_text_member_u64(&text, ",\"process\":", weir_hour_process(loop->common->hour));
     weir_text_member_u64(&text, ",\"up_ms\":", weir_sub_sat(call->time->now_ns, loop->common->started_ns) / MS_NS);
     write_table(&text, &state->table);
     if (state->has_sessions)

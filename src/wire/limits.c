@@ -150,6 +150,8 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
         weir_text_member(text, ",\"on_failure\":", limit->on_failure);
         weir_text_member_u64(text, ",\"fallbacks\":", limit->fallbacks);
     }
+    if (limit->hour)
+        weir_text_member(text, ",\"hour\":", limit->hour);
     weir_text_lit(text, "}");
 }
 
@@ -160,7 +162,7 @@ size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
            weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0) +
            (limit->rollout ? 100 + weir_text_json_max(limit->rollout_mode) + weir_text_json_max(limit->rollout_rate)
                            : 0) +
-           level_list_max(limit) + terms_max(limit);
+           (limit->hour ? 8 + weir_text_json_max(limit->hour) : 0) + level_list_max(limit) + terms_max(limit);
 }
 
 void weir_limits_end(struct weir_text *text)

@@ -49,6 +49,7 @@ struct weir_limits_limit {
     bool overshoot_override;                 /* that is an override's, which is larger than the limit's own */
     const char *on_failure;                  /* NULL: no engine elsewhere is asked */
     uint64_t fallbacks;                      /* verdicts that the engine did not give, since the start */
+    const char *hour;                        /* the name under which it is counted in the last hour; NULL: its own */
 };
 
 struct weir_limits {

@@ -17,6 +17,10 @@ const PARTS = {
 const asked_ms = {limits: -Infinity, nodes: -Infinity, state: -Infinity}, shown_marks = {};
 
 function state(text, bad) {
+  if (!bad && in_turn()) {
+    text += "; several servers answer in turn at this address: open the page at one of them";
+    bad = true;
+  }
   if (element("state").textContent !== text)
     element("state").textContent = text;
   element("state").className = bad ? "bad" : "";
@@ -41,6 +45,18 @@ async function catch_up() {
   while (take(await ask(`/v1/hour?after=${after}`)));
 }
 
+// Until when the numbers are those of the server.
+const as_of = () => (rows.length > 0 ? `. What is shown is of ${time_of(rows[rows.length - 1])}` : "");
+
+// Of an error, what it means to who looks at the page.
+function trouble(error) {
+  if (error instanceof Unanswered)
+    return `this server does not answer: ${error.message}${as_of()}`;
+  if (error instanceof Refused)
+    return `this server refuses: ${error.message}${as_of()}`;
+  return `this page does not understand this server: load it anew (${error.message})${as_of()}`;
+}
+
 let events = 0;
 
 function show_all() {
@@ -55,14 +71,15 @@ function show_all() {
 async function live(signal) {
   let came = false;
   await listen(`/v1/live?after=${after}`, async said => {
-    if (said.hour.newest < after)
-      throw new Error("the server was started anew");
+    meet(said.hour.process);
+    if (is_other(said.hour))
+      throw new Error("another process has the stream");
     came = true;
     take(said.hour);
     await refresh(said.marks, PART_ALL_MS);
     state("live", false);
     show_all();
-  }, signal);
+  }, () => state(`nothing came for ${SLOW_MS / 1000} s${as_of()}`, true), signal);
   return came;
 }
 
@@ -127,7 +144,7 @@ async function beat() {
         return; // until one is given
       }
       if (!document.hidden && error.name !== "AbortError")
-        state(`this server does not answer: ${error.message}`, true);
+        state(trouble(error), true);
     }
     await sleep(POLL_MS);
   }
@@ -147,4 +164,5 @@ element("spans").addEventListener("change", event => {
 window.addEventListener("resize", draw);
 for (const details of document.querySelectorAll("details"))
   details.addEventListener("toggle", draw);
+state("connecting", false);
 beat();

@@ -75,8 +75,8 @@ function tiles() {
   const last = rows.slice(-5), time = last.reduce((total, row) => total + row.span_ms, 0) / 1000 || 1;
   const rate = value_of => short(last.reduce((total, row) => total + value_of(row), 0) / time);
   const now = rows[rows.length - 1] || {connections: 0, keys: 0};
-  const shown = [[rate(row => row.requests), "requests a second"], [rate(row => row.admitted), "admitted a second"],
-                 [rate(row => sum(row, REFUSED)), "refused a second"],
+  const shown = [[rate(row => row.requests), "requests a second"], [rate(row => row.admitted), "admitting decisions a second"],
+                 [rate(row => sum(row, REFUSED)), "refusing decisions a second"],
                  [rate(row => row.unmatched), "unmatched a second"],
                  [rate(row => row.fallbacks), "decided without the engine a second"],
                  [short(now.connections), "connections"],

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of server-sent events, read by fetch: EventSource sends no header fields, and so no token.
 
-const EVENT_MAX = 4 << 20, QUIET_MS = 15000;
+const EVENT_MAX = 4 << 20, SLOW_MS = 5000, QUIET_MS = 15000;
 
 class Quiet extends Error {}
 
-// What comes next, or an error after QUIET_MS without anything: the server sends something each second.
-async function next_of(reader) {
-  let timer = 0;
+// What comes next, or an error after QUIET_MS without anything: the server sends something each second. Who waits for
+// SLOW_MS is told by `on_slow`.
+async function next_of(reader, on_slow) {
+  let slow = 0, timer = 0;
   const quiet = new Promise((_, reject) => {
+    slow = setTimeout(on_slow, SLOW_MS);
     timer = setTimeout(() => reject(new Quiet("the stream is silent")), QUIET_MS);
   });
   try {
     return await Promise.race([reader.read(), quiet]);
   } finally {
+    clearTimeout(slow);
     clearTimeout(timer);
   }
 }
@@ -31,14 +34,26 @@ function event_of(text) {
   return found;
 }
 
+// The answer, whose head comes in time or not at all.
+async function begin_stream(path, signal) {
+  const late = new AbortController(), timer = setTimeout(() => late.abort(), QUIET_MS);
+  try {
+    return await send(path, {signal: AbortSignal.any([signal, late.signal])});
+  } catch (error) {
+    throw late.signal.aborted ? new Quiet("the stream does not begin") : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 // Calls `on_data` with what each event says, until the server ends the stream (returns) or it breaks (throws).
-async function listen(path, on_data, signal) {
-  const answer = await send(path, {signal});
+async function listen(path, on_data, on_slow, signal) {
+  const answer = await begin_stream(path, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   try {
     for (;;) {
-      const {value, done} = await next_of(reader);
+      const {value, done} = await next_of(reader, on_slow);
       if (done)
         return;
       const events = (text + value).split("\n\n");

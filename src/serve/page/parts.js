@@ -2,12 +2,19 @@
 // What changes slowly, as tables. A part that this server does not have is not drawn.
 
 let told_limits = new Map(); // of /v1/limits, by name
+let of_version = "";
 
 const part = (id, there) => {
   element(id).hidden = !there;
   return there;
 };
-const span_of = ms => (ms >= 60000 ? `${short(ms / 60000)} min` : ms >= 1000 ? `${short(ms / 1000)} s` : `${ms} ms`);
+const SPANS = [[172800000, 86400000, "days"], [36000000, 3600000, "h"], [60000, 60000, "min"], [1000, 1000, "s"]];
+function span_of(ms) {
+  const [, part, unit] = SPANS.find(([from]) => ms >= from) || [0, 1, "ms"];
+  return `${short(ms / part)} ${unit}`;
+}
+// Numbers beyond are not read as they were sent.
+const exact = value => (value > Number.MAX_SAFE_INTEGER ? `more than ${Number.MAX_SAFE_INTEGER}` : value);
 const bytes_of = value => (value >= 2 ** 30 ? `${short(value / 2 ** 30)} GiB`
                            : value >= 2 ** 20 ? `${short(value / 2 ** 20)} MiB` : `${short(value / 1024)} KiB`);
 
@@ -22,15 +29,20 @@ const bound_of = limit => (!limit.sharing ? "" : limit.overshoot_max === null ? 
 
 let limits_said = null;
 
-// Again and again: what each decided in the last minute comes with the rows.
+// Again and again: what each decided in the last minute comes with the rows. So does what is no limit in force: a command
+// that needs none, a limit that is gone, and those that are counted together.
 function draw_limits() {
   const shares = limits_said.limits.some(limit => limit.sharing);
   const columns = [["limit", false], ["algorithm", false], ["rate", false], ["capacity", true], ["mode", false],
                    ["admitted, last minute", true], ["refused", true]];
   const shared = [["sharing", false], ["may admit beyond it, now", true], ["decided without the engine", true]];
-  table("limits", shares ? [...columns, ...shared] : columns, limits_said.limits.map(limit => [
-    limit.limit, limit.algorithm, limit.rate, limit.capacity, limit.mode, ...last_minute(limit.limit),
-    ...(shares ? [limit.sharing || "", bound_of(limit), limit.fallbacks === undefined ? "" : limit.fallbacks] : [])]));
+  const more = [...limits.keys()].filter(name => !told_limits.has(name) && last_minute(name).some(count => count > 0));
+  table("limits", shares ? [...columns, ...shared] : columns, [
+    ...limits_said.limits.map(limit => [
+      limit.limit, limit.algorithm, limit.rate, limit.capacity, limit.mode,
+      ...(limit.hour ? [`in ${limit.hour}`, `in ${limit.hour}`] : last_minute(limit.limit)),
+      ...(shares ? [limit.sharing || "", bound_of(limit), limit.fallbacks === undefined ? "" : limit.fallbacks] : [])]),
+    ...more.map(name => [name, "", "", "", "", ...last_minute(name), ...(shares ? ["", "", ""] : [])])]);
 }
 
 function show_limits(said) {
@@ -51,8 +63,11 @@ function show_limits(said) {
 function key_of(row) {
   if (row.key === null || row.key === undefined)
     return row.hash;
-  const text = row.key.map(value => (value === null ? "(absent)" : value)).join(" ") + (row.cut ? "…" : "");
-  return text || "all requests";
+  if (row.key.length === 0)
+    return "all requests";
+  const values = row.key.map((value, i) => (value === null ? "(absent)" : value) +
+                                           (row.cut && i === row.key.length - 1 ? "…" : ""));
+  return values.length === 1 ? values[0] : beside(values);
 }
 
 function show_top(said) {
@@ -65,7 +80,7 @@ function show_top(said) {
 
 // Why, in words.
 function explain(refusal) {
-  const limit = told_limits.get(refusal.limit), units = refusal.cost === 1 ? "One unit" : `${refusal.cost} units`;
+  const limit = told_limits.get(refusal.limit), units = refusal.cost === 1 ? "One unit" : `${exact(refusal.cost)} units`;
   if (refusal.banned)
     return "The key is banned, whatever it has used.";
   if (refusal.retry_after_ms === null)
@@ -123,7 +138,17 @@ function show_sessions(sessions) {
     ["wait now", sessions.waiting]]);
 }
 
+// A page that is kept open outlives the weir that it came from.
+function show_version(said) {
+  of_version = of_version || said.version;
+  if (part("older", said.version !== of_version))
+    element("older").textContent = `This server is weir ${said.version} by now, and this page is of weir ` +
+      `${of_version}: load it anew. What it shows may be wrong.`;
+}
+
 function show_state(said) {
+  meet(said.process);
+  show_version(said);
   show_refusals(said);
   show_table(said.table);
   show_sessions(said.sessions);

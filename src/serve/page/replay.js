@@ -36,7 +36,7 @@ async function replay() {
   element("rules-replay-part").hidden = true;
   say_rules("rules-replay-said", "It is being replayed…");
   try {
-    const said = await (await rules_ask("/v1/rules/replay", {method: "POST", body: text})).json();
+    const said = await rules_ask("/v1/rules/replay", {method: "POST", body: text});
     show_replay(said);
     if (text !== typed())
       say_rules("rules-replay-said", `${sample_text(said.sample)} The text has changed since.`);
@@ -44,6 +44,7 @@ async function replay() {
     if (error instanceof Refused && error.said.errors)
       show_marks(error.said.errors);
     say_rules("rules-replay-said", error.message, true);
+    ask_anew(error);
   }
   replaying = false;
 }

@@ -2,7 +2,7 @@
 // The rules that stand in a store: read, changed, compared, put into force and rolled back, by /v1/rules. What was
 // typed is kept until it is in force, whatever the server answers.
 
-const CHECK_AFTER_MS = 400, CHECK_AGAIN_MS = 1500;
+const CHECK_AFTER_MS = 400, CHECK_AGAIN_MS = 1500, STORE_MS = 120000;
 const rules = {
   admin: "",      // the token with the right to it; "": none was accepted so far
   base: null,     // {version, text}: what is changed
@@ -14,14 +14,19 @@ const rules = {
   checked: "",    // the text that was judged last
   timer: 0,
   checking: false,
+  changing: false, // a change is under way, and no second one begins
+  unknown: false,  // the answer to a change was lost: it may have been stored
+  asks: false,     // for another token
 };
 
 const typed = () => element("rules-text").value;
 const is_changed = () => rules.base !== null && typed() !== rules.base.text;
-const rules_ask = (path, options = {}) => send(path, {...options, shown: rules.admin});
+const as_admin = options => ({wait_ms: STORE_MS, ...options, shown: rules.admin});
+const rules_ask = (path, options = {}) => ask(path, as_admin(options));
 
 function say_rules(id, text, bad = false) {
-  element(id).textContent = text;
+  if (element(id).textContent !== text) // else a screen reader says it once more
+    element(id).textContent = text;
   element(id).className = bad ? "note bad" : "note";
 }
 
@@ -92,7 +97,7 @@ async function check() {
   rules.checking = true;
   try {
     const {path, method} = change({comment: "looks at it", dry_run: "true"});
-    const said = await (await rules_ask(path, {method, body: text, match: "*"})).json();
+    const said = await rules_ask(path, {method, body: text, match: "*"});
     show_marks([]);
     say_rules("rules-check", said.changes ? `This is valid. It would change: ${said.changes}`
                                           : "This is valid. It changes no limit.");
@@ -104,6 +109,7 @@ async function check() {
     say_rules("rules-check", errors.length === 0 ? `It could not be checked: ${error.message}`
                              : errors.length === 1 ? "1 thing is wrong:" : `${errors.length} things are wrong:`, true);
     rules.checked = errors.length > 0 ? asked_as : "";
+    ask_anew(error);
   }
   rules.checking = false;
   if (rules.checked !== typed() + percent())
@@ -142,12 +148,13 @@ function note_newest(version) {
 async function tell_newer(version) {
   rules.told = version;
   try {
-    const history = await (await rules_ask("/v1/rules/versions?count=20")).json();
+    const history = await rules_ask("/v1/rules/versions?count=20");
     const came = history.versions.filter(one => one.version > rules.base.version);
     element("rules-newer-text").textContent =
       `Version ${version} came since you began from version ${rules.base.version}: ` +
       came.map(one => `${one.version} by ${one.author}, “${one.comment}”` + changes_of(one, ": ")).join("; ") +
-      ". Nothing of yours was stored, and what you typed is kept.";
+      (rules.unknown ? ". One of them may be yours: the answer to it was lost. " : ". Nothing of yours was stored. ") +
+      "What you typed is kept.";
     element("rules-newer").hidden = false;
     show_history(history);
   } catch (error) {
@@ -156,8 +163,8 @@ async function tell_newer(version) {
 }
 
 async function read_rules(version = "") {
-  const answer = await rules_ask(`/v1/rules?${parameters({version: String(version)})}`);
-  const text = await answer.text();
+  const answer = await send(`/v1/rules?${parameters({version: String(version)})}`, as_admin());
+  const text = (await answer.text().catch(lost)).replace(/\r\n?/g, "\n"); // as a field for text has it
   const version_of = Number(answer.headers.get("ETag").replace(/"/g, ""));
   const proposed = answer.headers.get("Weir-Proposed") === "?1"; // then a second line is the server's, too
   return {version: version_of, proposed,
@@ -170,71 +177,12 @@ async function take_newest(keep) {
   rules.base = await read_rules();
   rules.newest = rules.base.version;
   rules.stepped = 0;
+  rules.unknown = false;
   element("rules-newer").hidden = true;
   element("rules-version").textContent = `You change version ${rules.base.version}, the newest` +
     (rules.base.proposed ? ", a proposal: nobody decides by it." : ".");
   element("rules-limit").replaceChildren(...last_limits.map(name => make("option", {}, name)));
   put_text(was === null ? rules.base.text : was);
-}
-
-// ---- into force ----
-
-async function follow(version) {
-  for (let tries = 0; tries < 20; tries++) {
-    const headers = token ? {"X-Weir-Token": token} : {};
-    const answer = await fetch(`/v1/limits?seen=${version}`, {headers, cache: "no-store"});
-    if (answer.ok)
-      return ` This node decides by it since ${new Date().toLocaleTimeString()}.`;
-    if (answer.status !== 503)
-      break;
-    await new Promise(resolve => setTimeout(resolve, 500));
-  }
-  return " This node does not decide by it yet: see the log, or “Limits” above.";
-}
-
-async function apply() {
-  const text = typed(), part = percent(), propose = element("rules-propose").checked;
-  const {path, method} = change({comment: element("rules-why").value, author: element("rules-who").value,
-                                 propose: propose ? "true" : ""});
-  say_rules("rules-done", "It is being stored…");
-  try {
-    const said = await (await rules_ask(path, {method, body: text, match: `"${rules.base.version}"`})).json();
-    if (!said.stored) {
-      say_rules("rules-done", `Nothing to do: version ${said.version} says the same.`);
-      return;
-    }
-    const done = `Version ${said.version} is stored${changes_of(said, ": ")}.`;
-    rules.newest = said.version;
-    element("rules-why").value = "";
-    if (propose) {
-      say_rules("rules-done", `${done} Nobody decides by it until somebody else approves it.`);
-    } else if (part === "100") {
-      rules.base = {version: said.version, text};
-      rules.stepped = 0;
-      element("rules-version").textContent = `You change version ${said.version}, the newest.`;
-      on_typed();
-      say_rules("rules-done", done);
-      say_rules("rules-done", done + await follow(said.version));
-    } else {
-      rules.stepped = said.version;
-      say_rules("rules-done", `${done} Take the next step when it has proved good, or roll back to version ` +
-                `${rules.base.version}.` + await follow(said.version));
-    }
-    await refresh_history();
-  } catch (error) {
-    refused(error);
-  }
-}
-
-function refused(error) {
-  const said = error instanceof Refused ? error.said : {};
-  if (said.errors)
-    show_marks(said.errors);
-  if (said.newest) {
-    rules.told = 0;
-    note_newest(said.newest);
-  }
-  say_rules("rules-done", `${error.message} What you typed is kept.`, true);
 }
 
 // ---- history ----
@@ -284,7 +232,7 @@ function show_history(history) {
 }
 
 async function refresh_history() {
-  show_history(await (await rules_ask("/v1/rules/versions?count=20")).json());
+  show_history(await rules_ask("/v1/rules/versions?count=20"));
 }
 
 async function compare(version) {
@@ -295,40 +243,7 @@ async function compare(version) {
     element("rules-compare").showModal();
   } catch (error) {
     say_rules("rules-done", error.message, true);
-  }
-}
-
-// Says first what it would change, and asks why.
-async function confirm_change(title, path) {
-  const dialog = element("rules-confirm");
-  element("rules-confirm-title").textContent = title;
-  element("rules-confirm-why").value = "";
-  say_rules("rules-confirm-said", "");
-  dialog.dataset.path = path;
-  dialog.showModal();
-  try {
-    const tried = `${path}&${parameters({comment: "looks at it", dry_run: "true"})}`;
-    const said = await (await rules_ask(tried, {method: "POST"})).json();
-    say_rules("rules-confirm-said", said.changes ? `It changes: ${said.changes}` : "It changes no limit.");
-  } catch (error) {
-    say_rules("rules-confirm-said", error.message, true);
-  }
-}
-
-async function confirmed() {
-  const dialog = element("rules-confirm"), rolls_back = dialog.dataset.path.includes("/rollback");
-  const why = {comment: element("rules-confirm-why").value, author: element("rules-who").value};
-  try {
-    const match = rolls_back ? `"${rules.newest}"` : undefined;
-    const said = await (await rules_ask(`${dialog.dataset.path}&${parameters(why)}`, {method: "POST", match})).json();
-    dialog.close();
-    await take_newest(true);
-    say_rules("rules-done", `Version ${said.version} is stored${changes_of(said, ": ")}.` + await follow(said.version));
-    await refresh_history();
-  } catch (error) {
-    if (error instanceof Refused && error.said.newest)
-      rules.newest = error.said.newest;
-    say_rules("rules-confirm-said", error.message, true);
+    ask_anew(error);
   }
 }
 
@@ -357,24 +272,38 @@ function show_rules(said) {
   if (in_store && said.rules.newest > rules.newest && rules.base !== null)
     note_newest(said.rules.newest);
   element("rules-file").hidden = in_store;
-  element("rules-ask").hidden = !in_store || rules.base !== null;
+  element("rules-ask").hidden = !in_store || (rules.base !== null && !rules.asks);
   if (in_store && rules.in_store !== in_store && token)
     open_rules(token, true);
   rules.in_store = in_store;
 }
 
+// A token that was good may be another one by now: what was typed waits for it.
+function ask_anew(error) {
+  if (![401, 403, 429].includes(error.status) || rules.base === null)
+    return;
+  rules.asks = true;
+  element("rules-ask").hidden = false;
+  say_rules("rules-wrong", error.message, true);
+}
+
 async function open_rules(shown, quiet = false) {
+  const first = rules.base === null;
   rules.admin = shown;
   try {
-    await take_newest(false);
+    if (first)
+      await take_newest(false);
     await refresh_history();
+    rules.asks = false;
     element("rules-ask").hidden = true;
     element("rules-work").hidden = false;
     say_rules("rules-wrong", "");
     on_typed();
   } catch (error) {
-    rules.base = null;
-    rules.admin = "";
+    if (first) {
+      rules.base = null;
+      rules.admin = "";
+    }
     if (!quiet)
       say_rules("rules-wrong", error.message, true);
   }
@@ -400,13 +329,13 @@ for (const mode of ["shadow", "enforce"])
   });
 element("rules-apply").addEventListener("submit", event => {
   event.preventDefault();
-  apply();
+  alone(apply);
 });
 for (const choice of document.querySelectorAll("input[name=percent]"))
   choice.addEventListener("change", () => check_soon());
 element("rules-confirm-form").addEventListener("submit", event => {
   event.preventDefault();
-  confirmed();
+  alone(confirmed);
 });
 for (const dialog of document.querySelectorAll("dialog"))
   dialog.querySelector(".close").addEventListener("click", () => dialog.close());

@@ -68,7 +68,7 @@ function shorten(found) {
 function show_diff(id, before, after) {
   const found = diff(before, after), differs = found.some(([sign]) => sign !== " ");
   const names = {"-": "del", "+": "ins", " ": "span", "…": "span"};
-  element(id).replaceChildren(...shorten(found).map(([sign, line]) => make(names[sign], {}, `${sign} ${line}\n`)));
+  element(id).replaceChildren(...shorten(found).map(([sign, line]) => make(names[sign], {}, `${sign} ${plainly(line)}\n`)));
   if (!differs)
     element(id).textContent = "nothing";
   return differs;

@@ -139,6 +139,25 @@ static void a_look_is_due_nearly_a_second_after_the_last(void **state)
     weir_hour_destroy(hour);
 }
 
+/* Readers compare it: whoever reads an hour that began anew would take its rows for later ones of the one before. */
+static void a_process_is_told_from_the_next_one(void **state)
+{
+    (void)state;
+    struct weir_hour *hour = NULL, *next = NULL;
+    static const struct weir_hour_totals none;
+    assert_int_equal(weir_hour_create(5000000, &hour), 0);
+    assert_int_equal(weir_hour_create(5001000, &next), 0);
+    const uint64_t process = weir_hour_process(hour);
+    assert_int_not_equal(process, weir_hour_process(next));
+    weir_hour_look(hour, &none, 9000000000, 7);
+    assert_int_equal(weir_hour_process(hour), process);
+    weir_hour_destroy(hour);
+    weir_hour_destroy(next);
+    assert_int_equal(weir_hour_create(UINT64_C(100) * 365 * 86400 * 1000000000, &hour), 0); /* up for a hundred years */
+    assert_true(weir_hour_process(hour) < UINT64_C(1) << 53);
+    weir_hour_destroy(hour);
+}
+
 static void *look_on(void *context)
 {
     static struct weir_hour_totals totals;
@@ -178,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_say_what_came_between_two_looks),
         cmocka_unit_test(a_look_is_due_nearly_a_second_after_the_last),
+        cmocka_unit_test(a_process_is_told_from_the_next_one),
         cmocka_unit_test(a_row_is_whole_while_others_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
