@@ -56,6 +56,14 @@ static void count_decide_many(const struct subject *subject)
             (uint64_t)weir_limiter_decide_many(subject->limiter, subject->charges, BATCH, &subject->time, 0, verdicts));
 }
 
+static void count_admit_many(const struct subject *subject)
+{
+    bool admitted[BATCH];
+    for (size_t i = 0; i < DECISIONS; i += BATCH)
+        measure_keep(
+            (uint64_t)weir_limiter_admit_many(subject->limiter, subject->charges, BATCH, &subject->time, admitted));
+}
+
 static void count_key(const struct subject *subject)
 {
     for (uint64_t i = 0; i < DECISIONS; i++) {
@@ -74,6 +82,8 @@ static const struct counted_case {
     { "nothing", count_nothing, 1000000 },
     { "admit", count_admit, 1000000 },
     { "admit_refused", count_admit, 1 },
+    { "admit_many", count_admit_many, 1000000 },
+    { "admit_many_refused", count_admit_many, 1 },
     { "decide", count_decide, 1000000 },
     { "decide_refused", count_decide, 1 },
     { "decide_many", count_decide_many, 1000000 },

@@ -201,6 +201,11 @@ WEIR_MUST_CHECK int weir_limiter_decide_many(struct weir_limiter *limiter, const
                                              size_t count, const struct weir_time *time, unsigned flags,
                                              struct weir_verdict *ret_verdicts);
 
+/* weir_limiter_admit of `count` independent charges, in order; ret_admitted[i] is of charge i alone, and no where its
+ * limit was replaced twice since the call began. As weir_limiter_decide_many, without the numbers; errors as there. */
+WEIR_MUST_CHECK int weir_limiter_admit_many(struct weir_limiter *limiter, const struct weir_charge *charges,
+                                            size_t count, const struct weir_time *time, bool *ret_admitted);
+
 /* Gives up to `units` back, never more than is used; returns how many through ret_units. A concurrency limit gives none
  * back: what is out there is somebody's, who gives it back by its number (weir_limiter_release). */
 int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,

@@ -172,22 +172,33 @@ bool weir_limiter_admit(struct weir_limiter *limiter, const struct weir_charge *
 
 /* ---- many ---- */
 
+/* Sends for all lines before the first is needed. */
+static inline __attribute__((always_inline)) void look_at(struct weir_limiter *limiter,
+                                                          const struct weir_charge *charges, size_t count,
+                                                          struct weir_look *ret_looks)
+{
+    for (size_t i = 0; i < count; i++)
+        ret_looks[i] = weir_table_send(&limiter->table, charges[i].key.hash, weir_id_number(charges[i].limit));
+    for (size_t i = 0; i < count; i++)
+        weir_table_look(&limiter->table, charges[i].key.hash, &ret_looks[i]);
+}
+
+static int check_many(const struct weir_limiter *limiter, const struct weir_charge *charges, size_t count)
+{
+    return count > WEIR_BATCH_MAX ? WEIR_ERANGE : weir_decide_check(limiter, charges, count);
+}
+
 int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                              const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts)
 {
-    if (count > WEIR_BATCH_MAX)
-        return WEIR_ERANGE;
-    int error = weir_decide_check(limiter, charges, count);
+    int error = check_many(limiter, charges, count);
     if (error)
         return error;
     struct weir_time now = weir_decide_time(limiter, time);
     struct weir_look looks[PREFETCH_AHEAD];
     for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
         size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
-        for (size_t i = from; i < to; i++)
-            looks[i - from] = weir_table_send(&limiter->table, charges[i].key.hash, weir_id_number(charges[i].limit));
-        for (size_t i = from; i < to; i++)
-            weir_table_look(&limiter->table, charges[i].key.hash, &looks[i - from]);
+        look_at(limiter, charges + from, to - from, looks);
         for (size_t i = from; i < to; i++) {
             const struct weir_record *record = weir_record_at(limiter, weir_id_number(charges[i].limit));
             enum weir_step step = WEIR_STEP_LONG_WAY;
@@ -198,6 +209,30 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
                               : WEIR_STEP_STALE;
             if (step == WEIR_STEP_STALE)
                 ret_verdicts[i] = (struct weir_verdict){ .retry_after_ns = 1 }; /* replaced twice since we began */
+        }
+    }
+    return 0;
+}
+
+int weir_limiter_admit_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                            const struct weir_time *time, bool *ret_admitted)
+{
+    int error = check_many(limiter, charges, count);
+    if (error)
+        return error;
+    const struct weir_time now = weir_decide_time(limiter, time);
+    struct weir_look looks[PREFETCH_AHEAD];
+    for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
+        size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
+        look_at(limiter, charges + from, to - from, looks);
+        for (size_t i = from; i < to; i++) {
+            const struct weir_record *record = weir_record_at(limiter, weir_id_number(charges[i].limit));
+            enum weir_step step = WEIR_STEP_LONG_WAY;
+            if (record && is_short(record, &charges[i], 0))
+                step = take_step(limiter, record, &charges[i], &looks[i - from], &now, false, NULL);
+            ret_admitted[i] = step == WEIR_STEP_ADMITTED;
+            if (step >= WEIR_STEP_AGAIN)
+                ret_admitted[i] = admit_otherwise(limiter, &charges[i], &now);
         }
     }
     return 0;

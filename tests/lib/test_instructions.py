@@ -16,6 +16,8 @@ BUILD = pathlib.Path(os.environ['WEIR_BUILD'])
 COSTS = {
     'admit': ('weir_limiter_admit', 89, 90),
     'admit_refused': ('weir_limiter_admit', 101, 90),
+    'admit_many': ('weir_limiter_admit_many', 136, 90),
+    'admit_many_refused': ('weir_limiter_admit_many', 144, 90),
     'decide': ('weir_limiter_decide', 153, 130),
     'decide_refused': ('weir_limiter_decide', 181, 130),
     'decide_many': ('weir_limiter_decide_many', 180, 150),

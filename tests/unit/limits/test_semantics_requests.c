@@ -291,9 +291,40 @@ static void admit__says_yes_only_if_it_was_charged(void **state)
     fixture_destroy(&f);
 }
 
+/* Several at once as one by one: in shadow it is yes, refused or not; what is wrong is found before anything is
+ * charged. */
+static void admit_many__says_of_each_what_admit_says(void **state)
+{
+    (void)state;
+    struct weir_limit_spec specs[3];
+    for (size_t i = 0; i < 3; i++)
+        specs[i] = limit_of(WEIR_TOKEN_BUCKET, 3, DAY, 3);
+    specs[1].mode = WEIR_MODE_SHADOW;
+    specs[2] = limit_of(WEIR_SLIDING_LOG, 3, DAY, 0);
+    struct fixture f = fixture_create(specs, 3);
+    const struct weir_time time = at(T0);
+    struct weir_charge charges[15];
+    bool admitted[15];
+    for (size_t i = 0; i < 15; i++)
+        charges[i] = charge_of(&f, i % 3, "k", 1);
+    charges[14].cost = UINT64_MAX;
+    assert_int_equal(weir_limiter_admit_many(f.limiter, charges, 15, &time, admitted), WEIR_ERANGE);
+    charges[14].cost = 1;
+    charges[13].limit = 1;
+    assert_int_equal(weir_limiter_admit_many(f.limiter, charges, 15, &time, admitted), WEIR_ENOENT);
+    charges[13].limit = f.ids[1];
+    assert_int_equal(weir_limiter_admit_many(f.limiter, charges, WEIR_BATCH_MAX + 1, &time, admitted), WEIR_ERANGE);
+    assert_int_equal(weir_limiter_admit_many(f.limiter, charges, 15, &time, admitted), 0);
+    for (size_t i = 0; i < 15; i++)
+        assert_int_equal(admitted[i], i % 3 == 1 || i < 9);
+    assert_int_equal(weir_limiter_admit_many(f.limiter, charges, 0, &time, admitted), 0);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(admit_many__says_of_each_what_admit_says),
         cmocka_unit_test(cost__0_is_always_admitted_changes_nothing_and_shows_the_numbers),
         cmocka_unit_test(cost__a_cost_of_0_leaves_no_key_behind),
         cmocka_unit_test(cost__peek_refuses_exactly_when_charge_would),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The short way to a decision against the long one: the same requests in four limiters of one secret. One is asked in a
- * way that never takes the short one, one by weir_limiter_decide, one by weir_limiter_admit, one by
- * weir_limiter_decide_many. All must say the same, to the last number. */
+ * The short way to a decision against the long one: the same requests in five limiters of one secret. One is asked in a
+ * way that never takes the short one, the others by weir_limiter_decide, _admit, _decide_many and _admit_many. All must
+ * say the same, to the last number. */
 #include "fixture.h"
 #include "random.h"
 
@@ -11,7 +11,7 @@
 #define BATCH 40
 #define ROUNDS 6000
 
-enum way { LONG, SHORT, ADMIT, MANY, WAYS };
+enum way { LONG, SHORT, ADMIT, MANY, ADMIT_MANY, WAYS };
 
 static struct weir_limit_spec bucket(enum weir_algorithm algorithm, uint64_t count, uint64_t period_ns, uint64_t burst)
 {
@@ -109,6 +109,7 @@ static void all_ways_say_the_same(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         struct weir_charge charges[BATCH];
         struct weir_verdict want[BATCH], got[BATCH];
+        bool admitted[BATCH];
         now_ns += test_random_below(&random, test_random_below(&random, 50) ? 20 * MS : 10 * SECOND);
         if (test_random_below(&random, 200) == 0)
             now_ns -= 300 * MS; /* within what callers' clocks may disagree */
@@ -122,8 +123,11 @@ static void all_ways_say_the_same(void **state)
             ask_one(worlds, charges[i], &time, &want[i]);
         }
         assert_int_equal(weir_limiter_decide_many(worlds[MANY].limiter, charges, count, &time, 0, got), 0);
-        for (size_t i = 0; i < count; i++)
+        assert_int_equal(weir_limiter_admit_many(worlds[ADMIT_MANY].limiter, charges, count, &time, admitted), 0);
+        for (size_t i = 0; i < count; i++) {
             expect_same(&got[i], &want[i]);
+            assert_int_equal(admitted[i], want[i].admitted);
+        }
     }
     expect_same_counts(worlds);
     for (size_t way = 0; way < WAYS; way++)
