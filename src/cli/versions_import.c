@@ -344,7 +344,8 @@ static bool run(struct import *import)
 
 int weir_versions_import(const struct weir_versions *versions, const char *path)
 {
-    struct import import = { .versions = versions, .path = path, .file = fopen(path, "rbe") };
+    const char *from = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    struct import import = { .versions = versions, .path = path, .file = fopen(from, "rbe") };
     bool done = false;
     if (versions->config->rules.approval)
         fprintf(stderr, "weir: rules.approval is on, and nobody approves an import: turn it off while you import\n");
