@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/plural.h"
 #include "cli/plain.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
@@ -334,8 +335,8 @@ static bool run(struct import *import)
     const uint64_t count = import->count, exceptions = import->exceptions;
     if (!read_all(import, FINDING) || !judge(import) || (!versions->dry_run && !read_all(import, STORING)))
         return false;
-    printf("%s: %" PRIu64 " versions and %" PRIu64 " changes of exceptions", versions->dry_run ? "good" : "stored",
-           count, exceptions);
+    printf("%s: %" PRIu64 " version%s and %" PRIu64 " change%s of exceptions", versions->dry_run ? "good" : "stored",
+           count, weir_s(count), exceptions, weir_s(exceptions));
     if (import->there > 0)
         printf("; %" PRIu64 " of the versions were there", import->there);
     printf("\n");
