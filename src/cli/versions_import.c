@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/plural.h"
 #include "cli/plain.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
@@ -334,8 +335,8 @@ static bool run(struct import *import)
     const uint64_t count = import->count, exceptions = import->exceptions;
     if (!read_all(import, FINDING) || !judge(import) || (!versions->dry_run && !read_all(import, STORING)))
         return false;
-    printf("%s: %" PRIu64 " versions and %" PRIu64 " changes of exceptions", versions->dry_run ? "good" : "stored",
-           count, exceptions);
+    printf("%s: %" PRIu64 " version%s and %" PRIu64 " change%s of exceptions", versions->dry_run ? "good" : "stored",
+           count, weir_s(count), exceptions, weir_s(exceptions));
     if (import->there > 0)
         printf("; %" PRIu64 " of the versions were there", import->there);
     printf("\n");
@@ -344,7 +345,8 @@ static bool run(struct import *import)
 
 int weir_versions_import(const struct weir_versions *versions, const char *path)
 {
-    struct import import = { .versions = versions, .path = path, .file = fopen(path, "rbe") };
+    const char *from = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    struct import import = { .versions = versions, .path = path, .file = fopen(from, "rbe") };
     bool done = false;
     if (versions->config->rules.approval)
         fprintf(stderr, "weir: rules.approval is on, and nobody approves an import: turn it off while you import\n");

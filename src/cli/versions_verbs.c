@@ -200,7 +200,11 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
     const int most = strcmp(verb, "history") == 0 || strcmp(verb, "export") == 0 ? 0
                      : rolls || strcmp(verb, "diff") == 0                        ? 2
                                                                                  : 1;
-    if (!versions->config_file || count < least || count > most)
+    if (!versions->config_file) {
+        fprintf(stderr, "weir: rules %s: say which configuration: --config FILE\n", verb);
+        return WEIR_EXIT_ERROR;
+    }
+    if (count < least || count > most)
         return usage(verb);
     if (changes && !versions->comment) {
         fprintf(stderr, "weir: rules %s: say why: --comment WHY\n", verb);

@@ -66,9 +66,16 @@ void weir_rule_editor_compare(const struct weir_rule_editor *editor, struct weir
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
     const struct weir_slice none = { "limits: []\n", 11 };
     ret_changes->text[0] = '\0';
-    if (faults && !weir_config_with_rules(editor->config, before.size ? before : none, &old, faults) &&
-        !weir_config_with_rules(editor->config, after, &now, faults) && !weir_config_changes(old, 0, now, 0, &changes))
+    const char *wrong = NULL;
+    if (faults && weir_config_with_rules(editor->config, before.size ? before : none, &old, faults))
+        wrong = "the text before";
+    else if (faults && weir_config_with_rules(editor->config, after, &now, faults))
+        wrong = "its text";
+    else if (faults && !weir_config_changes(old, 0, now, 0, &changes))
         (void)snprintf(ret_changes->text, sizeof(ret_changes->text), "%s", changes.text);
+    if (wrong)
+        (void)snprintf(ret_changes->text, sizeof(ret_changes->text),
+                       "not known: %s is no set of rules for this configuration: %.480s", wrong, faults->list[0].text);
     weir_config_destroy(old);
     weir_config_destroy(now);
     free(faults);

@@ -40,7 +40,7 @@ bool weir_rule_editor_judge(const struct weir_rule_editor *editor, struct weir_s
                             struct weir_config_faults *ret_faults);
 
 /* What `after` says otherwise than `before` ("" = there was none), limit by limit: "api 10/min -> 20/min"; "" where no
- * limit has other numbers, or one of them is no set of rules for this configuration. */
+ * limit has other numbers; "not known: ..." where one of them is no set of rules for this configuration. */
 struct weir_rule_changes {
     char text[600];
 };

@@ -66,6 +66,18 @@ class Case(unittest.TestCase):
 class Alone(Case):
     sharing = 'split'
 
+    def test_history_of_a_node_that_there_is_no_more(self):
+        self.apply(rules('200/day', ['b']))
+        self.apply(rules('300/day'))
+        self.config.write_text(self.text('none').replace('{ name: b }', '{ name: c }'), encoding='utf-8')
+        said = self.verb('history')
+        self.assertEqual(said.count('not known: its text is no set of rules for this configuration: node "b" must be one of a, c'), 1)
+        self.assertEqual(said.count('not known: the text before is no set of rules for this configuration: node "b"'), 1)
+        self.assertNotIn('no limit has other numbers', said)
+        self.assertIn('say which configuration: --config FILE',
+                      subprocess.run([str(BUILD / 'weir'), 'rules', 'history'], capture_output=True, encoding='utf-8',
+                                     check=False).stderr)
+
     def test_one_node_first_then_all_then_back(self):
         a, b = self.node('a'), self.node('b')
         self.assertEqual((self.capacity(a), self.capacity(b)), (50, 50))

@@ -162,8 +162,12 @@ class Transfer(unittest.TestCase):
         before = self.verb('export', other)
         self.assertIn('version 1 of the store is another one: it must be empty', self.verb('import', other, exported, code=2))
         self.assertEqual(self.verb('export', other), before)
+        one = self.folder / 'one.jsonl'
+        one.write_text(before, encoding='utf-8')
+        self.assertEqual(self.verb('import', self.store('single'), one), 'stored: 1 version and 0 changes of exceptions\n')
         self.assertIn('turn it off while you import', self.verb('import', self.store('approved', more=', approval: on'), exported, code=2))
-        self.assertIn('a pipe does not do', self.verb('import', self.store('there'), '/dev/stdin', stdin='{}', code=2))
+        for pipe in '/dev/stdin', '-':
+            self.assertIn('a pipe does not do', self.verb('import', self.store('there'), pipe, stdin='{}', code=2))
         self.assertIn('of a later weir (format 2)', self.changed(exported, '"weir_rules":1', '"weir_rules":2'))
         self.assertIn('changed.jsonl:1:37: rate "none"', self.changed_text(exported))
         self.assertFalse((self.folder / 'there.db').exists())
