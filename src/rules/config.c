@@ -158,6 +158,8 @@ static int defaults_set(struct weir_config *config)
     int error = weir_address_parse("127.0.0.1:6380", &config->resp, NULL);
     if (!error)
         error = weir_address_parse("127.0.0.1:8080", &config->http, NULL);
+    if (!error)
+        error = weir_address_parse("off", &config->grpc, NULL);
     return error ? error : weir_address_parse("off", &config->admin, NULL);
 }
 

@@ -378,6 +378,7 @@ struct weir_config {
     struct weir_address resp;
     struct weir_address http;
     struct weir_address admin; /* HTTP too; where it is not off, /v1/rules is served there alone */
+    struct weir_address grpc;
     struct weir_config_http http_rules;
     /* table: */
     size_t memory_max;

@@ -68,6 +68,7 @@ int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *
         { "resp", weir_decode_address, OF(resp), false, 0, 0, NULL },
         { "http", listen_http_decode, 0, false, 0, 0, NULL },
         { "admin", weir_decode_address, OF(admin), false, 0, 0, NULL },
+        { "grpc", weir_decode_address, OF(grpc), false, 0, 0, NULL },
     };
     return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
