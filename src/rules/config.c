@@ -92,6 +92,7 @@ static const char *const unmatched_words[] = { "admit", "refuse", NULL };
 
 static const struct weir_field config_fields[] = {
     { "listen", weir_listen_decode, 0, false, 0, 0, NULL },
+    { "envoy", weir_envoy_decode, 0, false, 0, 0, NULL },
     { "table", weir_table_decode, 0, false, 0, 0, NULL },
     { "threads", weir_decode_u32, offsetof(struct weir_config, threads), false, 1, 256, NULL },
     { "tls", weir_tls_decode, 0, false, 0, 0, NULL },

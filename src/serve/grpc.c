@@ -19,6 +19,8 @@
 #define KEPT_CROWDED_MAX ((size_t)16 << 10)
 
 static const struct weir_grpc_method methods[] = {
+    { "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", WEIR_RIGHT_CHECK, false,
+      weir_grpc_should_rate_limit, NULL, NULL },
     { "/grpc.health.v1.Health/Check", 0, false, weir_grpc_health_check, NULL, NULL },
     { "/grpc.health.v1.Health/Watch", 0, true, weir_grpc_health_watch, weir_grpc_health_half, weir_grpc_health_leave },
     { "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", 0, true, weir_grpc_reflection, NULL, NULL },
@@ -262,12 +264,14 @@ static void on_leave(struct weir_conn *conn, bool last)
     session->leaves = true;
     session->left = last;
     weir_grpc_library_of(conn)->h2_leave(session->h2, last);
+    session->quiet = true;
     for (struct weir_grpc_call *call = session->calls; last && call; call = call->next) {
         if (call->method && call->method->on_leave)
             call->method->on_leave(call);
         else if (!call->run)
             weir_grpc_finish(call, WEIR_GRPC_UNAVAILABLE, "this connection ends: connect again");
     }
+    session->quiet = false;
     weir_grpc_push(conn);
 }
 
@@ -294,6 +298,7 @@ const struct weir_protocol weir_grpc_protocol = {
     .name = "grpc",
     .alpn = "\x02h2",
     .state_size = sizeof(struct weir_grpc_session),
+    .loop_state_size = sizeof(struct weir_grpc_work),
     .says_close = true,
     .stays = true,
     .input_max = input_max,

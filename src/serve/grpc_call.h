@@ -4,6 +4,7 @@
 #pragma once
 
 #include "serve/conn.h"
+#include "serve/envoy.h"
 #include "serve/loop.h"
 #include "wire/grpc_library.h"
 
@@ -27,6 +28,14 @@ struct weir_grpc_session {
     size_t unsettled;             /* calls that came with this batch, and may need a timer */
     size_t taken;                 /* messages that were taken in this batch */
     bool leaves, left;            /* which word of the end the client has */
+    bool quiet;                   /* answers are written later: a call ends, and is freed, when its answer is written */
+};
+
+/* Of one loop. */
+struct weir_grpc_work {
+    _Alignas(max_align_t) uint8_t block[WEIR_ENVOY_BLOCK_SIZE]; /* of the message that is read */
+    struct weir_envoy_work envoy;
+    uint8_t bytes[128 << 10]; /* of the answer */
 };
 
 struct weir_grpc_call {
@@ -65,7 +74,10 @@ void weir_grpc_finish_fault(struct weir_grpc_call *call, int error, const struct
 /* Whether this server should be asked. */
 bool weir_grpc_is_serving(const struct weir_loop *loop);
 
-/* ---- methods: grpc_health.c, grpc_reflection.c ---- */
+/* ---- methods: grpc_envoy.c, grpc_health.c, grpc_reflection.c ---- */
+
+void weir_grpc_should_rate_limit(struct weir_grpc_call *call, const uint8_t *message, size_t size,
+                                 const struct weir_time *time);
 
 void weir_grpc_health_check(struct weir_grpc_call *call, const uint8_t *message, size_t size,
                             const struct weir_time *time);

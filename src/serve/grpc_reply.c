@@ -22,7 +22,7 @@ void weir_grpc_put_output(struct weir_conn *conn)
 void weir_grpc_push(struct weir_conn *conn)
 {
     const struct weir_grpc_session *session = weir_conn_state(conn);
-    if (session->time || conn->phase == WEIR_CONN_CLOSED)
+    if (session->time || session->quiet || conn->phase == WEIR_CONN_CLOSED)
         return;
     weir_grpc_put_output(conn);
     weir_loop_ready_add(conn->loop, conn);

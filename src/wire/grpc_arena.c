@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Used by the files that read messages: grpc_health.c, grpc_reflection.c. */
+ * Used by the files that read messages: envoy_proto.c, grpc_health.c, grpc_reflection.c. */
 #include "wire/grpc_arena.h"
 
 #include <stddef.h>

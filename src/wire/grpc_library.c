@@ -17,5 +17,7 @@ const struct weir_grpc_library weir_grpc_library = {
     .health_read = weir_grpc_health_read,
     .health_knows = weir_grpc_health_knows,
     .health_write = weir_grpc_health_write,
+    .envoy_read = weir_envoy_read,
+    .envoy_write = weir_envoy_write,
     .reflection_answer = weir_grpc_reflection_answer,
 };

@@ -14,8 +14,9 @@
  * than libnghttp2's bounds on resets (1,000 at once, 100 a second) and on CONTINUATION frames (8 of a header list); or
  * four times header_bytes_max in one header list.
  *
- * Thread rule: one connection, one thread. The functions of an owner are called from within weir_h2_take and
- * weir_h2_destroy; they may call weir_h2_send and weir_h2_finish, and nothing else of what follows. */
+ * Thread rule: one connection, one thread. The functions of an owner are called from within weir_h2_take,
+ * weir_h2_output (on_gone alone) and weir_h2_destroy; they may call weir_h2_send and weir_h2_finish, and nothing else
+ * of what follows. */
 #pragma once
 
 #include "weir/limiter.h"
