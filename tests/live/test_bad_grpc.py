@@ -102,8 +102,8 @@ class Bad(unittest.TestCase):
         self.assertEqual(self.counted('weir_grpc_answers_total{status="INVALID_ARGUMENT"}'), before + 1)
 
     def test_a_call_that_is_not_grpc(self):
-        for options, status in ((['-H', 'content-type: application/json', '-d', 'x'], '415'), (['-H', 'content-type: application/grpc'], '405'),
-                                (['-H', 'content-type: application/grpc-web', '-d', 'x'], '415'), (['-X', 'OPTIONS'], '405')):
+        for options, status in ((['-H', 'content-type: application/json', '-X', 'POST'], '415'), (['-H', 'content-type: application/grpc'], '405'),
+                                (['-H', 'content-type: application/grpc-web', '-X', 'POST'], '415'), (['-X', 'OPTIONS'], '405')):
             done = subprocess.run(['curl', '-s', '--http2-prior-knowledge', '-w', '%{http_code}', *options, f'127.0.0.1:{self.port}{CHECK}'],
                                   capture_output=True, text=True, check=False, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (0, status), done)

@@ -188,12 +188,17 @@ class End(Case):
         with Weir(arguments=GRPC) as weir, grpc.insecure_channel(f'127.0.0.1:{weir.port("grpc")}') as channel, \
                 h2_raw.Connection(weir.port('grpc')) as raw:
             watch = health(channel).Watch(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
-            self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
+            others = [health(channel).Watch(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S) for _ in range(9)]
+            for one in (watch, *others):
+                self.assertEqual(next(one).status, health_pb2.HealthCheckResponse.SERVING)
             raw.send(h2_raw.call(1, h2_raw.message()) + h2_raw.call(3, h2_raw.message()))
             self.assertIsInstance(raw.end_of(3), bytes)
             weir.process.send_signal(signal.SIGTERM)
             self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.NOT_SERVING)
             self.refused(grpc.StatusCode.UNAVAILABLE, next, watch)
+            for one in others:
+                self.assertEqual(next(one).status, health_pb2.HealthCheckResponse.NOT_SERVING)
+                self.refused(grpc.StatusCode.UNAVAILABLE, next, one)
             self.assertEqual(raw.goaway(), (3, 0))
             first = next(payload for kind, _, _, payload in raw.frames if kind == h2_raw.GOAWAY)
             self.assertEqual(int.from_bytes(first[:4], 'big'), 2 ** 31 - 1)
