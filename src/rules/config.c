@@ -92,7 +92,6 @@ static const char *const unmatched_words[] = { "admit", "refuse", NULL };
 
 static const struct weir_field config_fields[] = {
     { "listen", weir_listen_decode, 0, false, 0, 0, NULL },
-    { "envoy", weir_envoy_decode, 0, false, 0, 0, NULL },
     { "table", weir_table_decode, 0, false, 0, 0, NULL },
     { "threads", weir_decode_u32, offsetof(struct weir_config, threads), false, 1, 256, NULL },
     { "tls", weir_tls_decode, 0, false, 0, 0, NULL },
@@ -109,6 +108,7 @@ static const struct weir_field config_fields[] = {
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
     { "rules", weir_rules_decode, 0, false, 0, 0, NULL },
     { "traces", weir_traces_decode, 0, false, 0, 0, NULL },
+    { "envoy", weir_envoy_decode, 0, false, 0, 0, NULL },
     { "revision", weir_decode_u64, offsetof(struct weir_config, revision), false, 1, REVISION_MAX, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
