@@ -31,7 +31,7 @@ SANITIZED_TIMEOUT_MULTIPLIER = 40
 SLOWEST_SHOWN = 15
 # What strangers can send, and when; the longest first.
 LIVE_UNDER_ASAN = ('test_sharing', 'test_rules_http', 'test_locks_http', 'test_locks_resp', 'test_serve_resp', 'test_http',
-                   'test_bad_http', 'test_bad_resp', 'test_replay_lines', 'test_top_terminal')
+                   'test_bad_http', 'test_bad_resp', 'test_bad_grpc', 'test_grpc', 'test_envoy_service', 'test_replay_lines', 'test_top_terminal')
 ASAN_LIVE_WORKERS = 2
 # Live tests mostly wait, for leases to end or servers to start, and take no harm from a busy machine: some run at a time,
 # beside the other stages.
@@ -233,7 +233,7 @@ def stage_asan(tally, options):
     warns of that the other builds do not is no matter: it follows values less far."""
     folder = options.build.with_name(options.build.name + '-asan')
     if build(tally, folder, '-Doptimization=g', *DEBUG, '-Db_sanitize=address,undefined', '-Dwerror=false',
-             '-Dwasm=disabled', wanted=lambda folder: ['weir', 'weir-postgres.so', 'weir-replay', *tests_of('unit')(folder)]):
+             '-Dwasm=disabled', wanted=lambda folder: ['weir', 'weir-grpc.so', 'weir-postgres.so', 'weir-replay', *tests_of('unit')(folder)]):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
         programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)),
                  workers=ASAN_LIVE_WORKERS)

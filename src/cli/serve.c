@@ -38,6 +38,7 @@ struct serving {
     struct weir_config_locks locks;  /* as well */
     struct weir_arena *arena;        /* of their texts */
     struct weir_serve_site site;
+    const struct weir_grpc_library *grpc; /* NULL: nothing listens for it */
     uint8_t cluster_secret[16];
 };
 
@@ -182,7 +183,7 @@ static int check_with(struct serving *serving)
     if (!config)
         return WEIR_EXIT_ERROR;
     weir_serve_flags_warn(config);
-    if (!weir_serve_needs(config) || !weir_serve_state_check(flags, config) ||
+    if (!weir_serve_needs(config, &serving->grpc) || !weir_serve_state_check(flags, config) ||
         !weir_serve_limiter_make(flags, config, NULL, &serving->state.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
@@ -310,6 +311,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .limiter = serving->state.limiter,
         .saver = serving->state.saver,
         .permit_secret = serving->state.permit_secret,
+        .grpc = serving->grpc,
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .systemd = serving->flags.systemd,
@@ -361,7 +363,7 @@ static bool begin_state(struct serving *serving, struct weir_config *config)
 /* Takes over the configuration. */
 static int serve(struct serving *serving, struct weir_config *config)
 {
-    if (!weir_serve_needs(config) || !begin_state(serving, config)) {
+    if (!weir_serve_needs(config, &serving->grpc) || !begin_state(serving, config)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }

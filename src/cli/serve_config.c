@@ -43,7 +43,9 @@ bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said
     const struct {
         const char *name;
         const struct weir_address *address;
-    } all[] = { { "resp", &config->resp }, { "http", &config->http }, { "admin", &config->admin } };
+    } all[] = {
+        { "resp", &config->resp }, { "http", &config->http }, { "admin", &config->admin }, { "grpc", &config->grpc }
+    };
     char list[480] = "";
     for (size_t i = 0, at = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (is_exposed(all[i].address, config))
@@ -64,6 +66,8 @@ static void put_flags(const struct weir_serve_flags *flags, struct weir_config *
         config->resp = flags->resp;
     if (flags->http_given)
         config->http = flags->http;
+    if (flags->grpc_given)
+        config->grpc = flags->grpc;
     if (flags->systemd)
         weir_cli_listens_put(flags->systemd, config);
     if (flags->insecure)
@@ -185,6 +189,11 @@ static void add_admin(struct weir_siphash_state *state, const struct weir_config
     add_address(state, &config->admin);
 }
 
+static void add_grpc(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_address(state, &config->grpc);
+}
+
 static void add_memory(struct weir_siphash_state *state, const struct weir_config *config)
 {
     weir_siphash_add(state, &config->memory_max, sizeof(config->memory_max));
@@ -287,22 +296,12 @@ static const struct {
     const char *key;
     void (*add)(struct weir_siphash_state *state, const struct weir_config *config);
 } fixed_keys[] = {
-    { "listen.resp", add_resp },
-    { "listen.http", add_http },
-    { "listen.admin", add_admin },
-    { "table.memory", add_memory },
-    { "table.log_memory", add_log_memory },
-    { "table.skew_max", add_skew },
-    { "table.snapshot", add_snapshot },
-    { "table.snapshot_every", add_snapshot_every },
-    { "rules", add_rules },
-    { "threads", add_threads },
-    { "cluster_secret", add_secret },
-    { "engine.redis", add_redis },
-    { "cluster.node", add_node },
-    { "cluster.nodes", add_nodes },
-    { "locks", add_locks },
-    { "sessions", add_sessions },
+    { "listen.resp", add_resp },    { "listen.http", add_http },        { "listen.admin", add_admin },
+    { "listen.grpc", add_grpc },    { "table.memory", add_memory },     { "table.log_memory", add_log_memory },
+    { "table.skew_max", add_skew }, { "table.snapshot", add_snapshot }, { "table.snapshot_every", add_snapshot_every },
+    { "rules", add_rules },         { "threads", add_threads },         { "cluster_secret", add_secret },
+    { "engine.redis", add_redis },  { "cluster.node", add_node },       { "cluster.nodes", add_nodes },
+    { "locks", add_locks },         { "sessions", add_sessions },
 };
 #define FIXED_COUNT (sizeof(fixed_keys) / sizeof(fixed_keys[0]))
 _Static_assert(FIXED_COUNT <= WEIR_SERVE_FIXED_MAX, "each key has its hash");

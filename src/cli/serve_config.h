@@ -15,8 +15,8 @@ struct weir_serve_flags {
     const char *locks;     /* NULL = not given */
     const char *take_over; /* NULL = not given */
     bool insecure;
-    bool resp_given, http_given;
-    struct weir_address resp, http;
+    bool resp_given, http_given, grpc_given;
+    struct weir_address resp, http, grpc;
     uint64_t memory; /* 0 = not given */
     uint32_t threads;
     const struct weir_systemd *systemd; /* whose sockets win over the file; NULL: none were passed */
@@ -49,7 +49,7 @@ struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, c
 /* ---- what a reload does not take ---- */
 
 /* A hash of each key that is read at the start only. */
-#define WEIR_SERVE_FIXED_MAX 16
+#define WEIR_SERVE_FIXED_MAX 17
 struct weir_serve_fixed {
     uint64_t hashes[WEIR_SERVE_FIXED_MAX];
 };

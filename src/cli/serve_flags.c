@@ -20,12 +20,14 @@
 static const char help[] =
     "Usage: weir serve [OPTION ...]\n"
     "\n"
-    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
-    "/v1/sessions; for operators /metrics, /v1/limits, /v1/nodes, /v1/sessions/servers, /readyz?verbose).\n"
+    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...), HTTP (/v1/check, /v1/auth, /v1/locks,\n"
+    "/v1/sessions; for operators /metrics, /v1/limits, /v1/nodes, /v1/sessions/servers, /readyz?verbose)\n"
+    "and, where that is asked for, gRPC (Envoy's rate limit service).\n"
     "\n"
     "  --config FILE   limits and settings in YAML; without it the example limits\n"
     "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
     "  --http ADDR     where HTTP clients connect (127.0.0.1:8080)\n"
+    "  --grpc ADDR     where gRPC clients connect, Envoy say: 127.0.0.1:8081 (off)\n"
     "                  ADDR is HOST:PORT, unix:/path, or off\n"
     "  --locks PATH    keep locks in this SQLite database, or off; wins over locks: in FILE\n"
     "                  (without FILE: locks.db in $STATE_DIRECTORY, $XDG_STATE_HOME/weir or ~/.local/state/weir)\n"
@@ -99,7 +101,12 @@ static int read_http(void *flags, const char *what, char *value)
     return read_address(what, value, &((struct weir_serve_flags *)flags)->http);
 }
 
-#define OPTIONS_COUNT 12 /* with --help and the end */
+static int read_grpc(void *flags, const char *what, char *value)
+{
+    return read_address(what, value, &((struct weir_serve_flags *)flags)->grpc);
+}
+
+#define OPTIONS_COUNT 13 /* with --help and the end */
 
 static void options_make(struct weir_serve_flags *flags, struct weir_option ret_options[OPTIONS_COUNT])
 {
@@ -107,6 +114,7 @@ static void options_make(struct weir_serve_flags *flags, struct weir_option ret_
         { "config", .text = &flags->config_file },
         { "resp", .read = read_resp, .given = &flags->resp_given },
         { "http", .read = read_http, .given = &flags->http_given },
+        { "grpc", .read = read_grpc, .given = &flags->grpc_given },
         { "memory", .read = read_memory },
         { "threads", .read = read_threads },
         { "check", .text = &flags->check_file },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A socket's name says which listener it is for: "http", "resp" or "admin", as under listen: in a file. A listener has
- * the sockets that were passed for it, or else the address of its flag or of the file. Called by serve.c and
- * serve_config.c. */
+ * A socket's name says which listener it is for: "http", "resp", "admin" or "grpc", as under listen: in a file. A
+ * listener has the sockets that were passed for it, or else the address of its flag or of the file. Called by serve.c
+ * and serve_config.c. */
 #include "cli/serve_listens.h"
 
 #include <stdio.h>
@@ -12,12 +12,13 @@
 
 #include "base/assert.h"
 #include "cli/plain.h"
+#include "serve/grpc.h"
 #include "serve/http.h"
 #include "serve/resp.h"
 
-enum listener { RESP, HTTP, ADMIN, LISTENERS };
-static const char *const listeners[LISTENERS + 1] = { "resp", "http", "admin", NULL };
-_Static_assert(WEIR_SYSTEMD_SOCKETS_MAX + 2 <= WEIR_LISTENERS_MAX,
+enum listener { RESP, HTTP, ADMIN, GRPC, LISTENERS };
+static const char *const listeners[LISTENERS + 1] = { "resp", "http", "admin", "grpc", NULL };
+_Static_assert(WEIR_SYSTEMD_SOCKETS_MAX + 3 <= WEIR_LISTENERS_MAX,
                "all may be for one listener: others have their own");
 
 static enum listener listener_of(const struct weir_systemd_socket *socket)
@@ -52,10 +53,12 @@ bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *
     if (weir_systemd_take(systemd, &environment, getpid(), listeners, &fault))
         return complain(fault.field, fault.text);
     for (size_t i = 0; i < systemd->sockets_count; i++) {
+        static const char *const names[LISTENERS] = { "--resp (or WEIR_RESP)", "--http (or WEIR_HTTP)", NULL,
+                                                      "--grpc (or WEIR_GRPC)" };
+        const bool given[LISTENERS] = { flags->resp_given, flags->http_given, false, flags->grpc_given };
         const enum listener listener = listener_of(&systemd->sockets[i]);
-        const bool http = listener == HTTP;
-        if (http ? flags->http_given : listener == RESP && flags->resp_given)
-            return complain(http ? "--http (or WEIR_HTTP)" : "--resp (or WEIR_RESP)",
+        if (given[listener])
+            return complain(names[listener],
                             "was given, and the service manager passes a socket for it: take one of the two away");
     }
     (void)weir_systemd_connect(systemd, &environment, getpid(), ret_warning);
@@ -65,7 +68,7 @@ bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *
 
 void weir_cli_listens_put(const struct weir_systemd *systemd, struct weir_config *config)
 {
-    struct weir_address *const addresses[LISTENERS] = { &config->resp, &config->http, &config->admin };
+    struct weir_address *const addresses[LISTENERS] = { &config->resp, &config->http, &config->admin, &config->grpc };
     bool taken[LISTENERS] = { false };
     for (size_t i = 0; i < systemd->sockets_count; i++) {
         const struct weir_systemd_socket *socket = &systemd->sockets[i];
@@ -83,7 +86,8 @@ size_t weir_cli_listens(const struct weir_config *config, const struct weir_syst
     const struct weir_server_listen own[LISTENERS] = { { .protocol = &weir_resp_protocol, .address = config->resp },
                                                        { .protocol = &weir_http_protocol, .address = config->http },
                                                        { .protocol = &weir_http_admin_protocol,
-                                                         .address = config->admin } };
+                                                         .address = config->admin },
+                                                       { .protocol = &weir_grpc_protocol, .address = config->grpc } };
     size_t count = 0;
     for (unsigned i = 0; i < LISTENERS; i++) {
         size_t before = count;

@@ -13,13 +13,21 @@
 #include "base/beside.h"
 #include "modules/digest.h"
 
+/* What a build has it with. */
+static const char *library_of(const char *name)
+{
+    if (strcmp(name, WEIR_MODULE_POSTGRES) == 0)
+        return "libpq";
+    return strcmp(name, WEIR_MODULE_GRPC) == 0 ? "libnghttp2" : "libcurl";
+}
+
 int weir_module_load(const char *name, const struct weir_module **ret_module, char ret_said[WEIR_MODULE_SAID_SIZE])
 {
     struct weir_beside beside;
     if (!weir_beside_find(WEIR_BESIDE_MODULE, name, &beside)) {
         (void)snprintf(ret_said, WEIR_MODULE_SAID_SIZE,
                        "%s, which is not in %s: a build has it where %s is, and make install puts it there", name,
-                       beside.folders, strcmp(name, WEIR_MODULE_POSTGRES) == 0 ? "libpq" : "libcurl");
+                       beside.folders, library_of(name));
         return WEIR_ENOENT;
     }
     /* All symbols now: what is replaced while the process runs changes nothing in it. */

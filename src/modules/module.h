@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What needs libpq or libcurl is in modules, shared objects of weir's own that a program loads when a configuration
- * names what they do: with what they bring the two are 29 libraries. weir-postgres.so has the locks, the rule sets, the
- * users and the servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd, weir-traces.so what sends traces. A
- * module is found beside the program (base/beside.h), has its own copy of what it needs of the floors below, and
- * exports one symbol, `weir_module`.
+ * What needs libpq, libcurl or libnghttp2 is in modules, shared objects of weir's own that a program loads when a
+ * configuration names what they do: with what they bring the first two are 29 libraries. weir-postgres.so has the
+ * locks, the rule sets, the users and the servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd,
+ * weir-traces.so what sends traces, weir-grpc.so HTTP/2 and the messages of gRPC. A module is found beside the program
+ * (base/beside.h), has its own copy of what it needs of the floors below, and exports one symbol, `weir_module`.
  *
  * A program and a module must agree on every struct that they hand each other. They do if they were built from the same
  * headers: both carry a digest of those, and a module with another one is refused. Why so: docs/modules.md. */
@@ -15,10 +15,12 @@
 #include "rules/store_inside.h"
 #include "sessions/servers.h"
 #include "sessions/users.h"
+#include "wire/grpc_library.h"
 
 #define WEIR_MODULE_POSTGRES "weir-postgres.so"
 #define WEIR_MODULE_ETCD "weir-etcd.so"
 #define WEIR_MODULE_TRACES "weir-traces.so"
+#define WEIR_MODULE_GRPC "weir-grpc.so"
 
 /* The functions that are called so in locks/open.h, net/post.h, rules/store_inside.h, sessions/users.h and servers.h;
  * NULL: of another module. */
@@ -43,6 +45,7 @@ struct weir_module {
     void (*servers_count)(struct weir_servers *servers, uint64_t id);
     int (*servers_wait)(struct weir_servers *servers, uint64_t number, uint64_t deadline_ns);
     int (*servers_ask)(struct weir_servers *servers, uint64_t id, uint64_t deadline_ns);
+    const struct weir_grpc_library *grpc;
 };
 
 #define WEIR_MODULE_SAID_SIZE 16384

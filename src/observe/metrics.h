@@ -66,7 +66,7 @@ enum weir_units {
     WEIR_UNITS
 };
 
-enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_PROTOCOLS };
+enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_GRPC, WEIR_METRICS_PROTOCOLS };
 
 /* Of one loop. */
 struct weir_metrics_loop {

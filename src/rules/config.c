@@ -108,6 +108,7 @@ static const struct weir_field config_fields[] = {
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
     { "rules", weir_rules_decode, 0, false, 0, 0, NULL },
     { "traces", weir_traces_decode, 0, false, 0, 0, NULL },
+    { "envoy", weir_envoy_decode, 0, false, 0, 0, NULL },
     { "revision", weir_decode_u64, offsetof(struct weir_config, revision), false, 1, REVISION_MAX, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
@@ -158,6 +159,8 @@ static int defaults_set(struct weir_config *config)
     int error = weir_address_parse("127.0.0.1:6380", &config->resp, NULL);
     if (!error)
         error = weir_address_parse("127.0.0.1:8080", &config->http, NULL);
+    if (!error)
+        error = weir_address_parse("off", &config->grpc, NULL);
     return error ? error : weir_address_parse("off", &config->admin, NULL);
 }
 

@@ -378,7 +378,10 @@ struct weir_config {
     struct weir_address resp;
     struct weir_address http;
     struct weir_address admin; /* HTTP too; where it is not off, /v1/rules is served there alone */
+    struct weir_address grpc;
     struct weir_config_http http_rules;
+    /* envoy: descriptors of one question are each decided by themselves, and not all or nothing */
+    bool envoy_count_all;
     /* table: */
     size_t memory_max;
     size_t log_memory_max;      /* 0 = the limiter's default */

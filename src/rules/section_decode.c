@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table of fields for each of the sections listen, table, tls, auth, server, headers, log and top, and the reader
- * of cluster_secret. engine, cluster, cl_throttle, locks and sessions have files of their own, as the tokens of auth do
- * (token_decode.c). Called by config.c, which sets the defaults first, through its table of sections. */
+ * One table of fields for each of the sections listen, envoy, table, tls, auth, server, headers, log and top, and the
+ * reader of cluster_secret. engine, cluster, cl_throttle, locks and sessions have files of their own, as the tokens of
+ * auth do (token_decode.c). Called by config.c, which sets the defaults first, through its table of sections. */
 #include "rules/section_decode.h"
 
 #include <limits.h>
@@ -68,6 +68,16 @@ int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *
         { "resp", weir_decode_address, OF(resp), false, 0, 0, NULL },
         { "http", listen_http_decode, 0, false, 0, 0, NULL },
         { "admin", weir_decode_address, OF(admin), false, 0, 0, NULL },
+        { "grpc", weir_decode_address, OF(grpc), false, 0, 0, NULL },
+    };
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
+}
+
+int weir_envoy_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    static const struct weir_field fields[] = {
+        { "count_all", weir_decode_switch, OF(envoy_count_all), false, 0, 0, NULL },
     };
     return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }

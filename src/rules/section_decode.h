@@ -7,6 +7,7 @@
 #include "rules/decode.h"
 
 weir_field_reader weir_listen_decode;
+weir_field_reader weir_envoy_decode;
 weir_field_reader weir_table_decode;
 weir_field_reader weir_tls_decode;
 weir_field_reader weir_auth_decode;

@@ -188,6 +188,14 @@ bool weir_conn_is_last(const struct weir_conn *conn)
            (ioctl(conn->fd, FIONREAD, &unread) || unread == 0);
 }
 
+/* The client is told of it, where the protocol has words for that. */
+static void leave(struct weir_conn *conn)
+{
+    if (conn->protocol->on_leave && conn->phase == WEIR_CONN_OPEN)
+        conn->protocol->on_leave(conn, true);
+    weir_conn_close_after_flush(conn);
+}
+
 static void receive(struct weir_conn *conn)
 {
     if (conn->phase == WEIR_CONN_LINGERING) {
@@ -219,7 +227,7 @@ static void receive(struct weir_conn *conn)
     } else if (!wait)
         weir_conn_end(conn);
     else if (weir_conn_drains(conn) && !has_grace(conn))
-        weir_conn_close_after_flush(conn);
+        leave(conn);
 }
 
 /* ---- turns ---- */
@@ -309,6 +317,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 void weir_conn_go_on(struct weir_conn *conn)
 {
+    if (conn->protocol->on_leave && conn->phase == WEIR_CONN_OPEN && weir_conn_drains(conn))
+        conn->protocol->on_leave(conn, false);
     if (conn->stalled && !weir_conn_blocked(conn)) {
         struct weir_time time = weir_time_read();
         take_input(conn, &time);
@@ -367,7 +377,7 @@ static int make(struct weir_loop *loop, const struct weir_listener *listener, in
     conn->output_max = output_bound(conn);
     conn->active_ns = uv_hrtime();
     if (tls) {
-        conn->ssl = weir_tls_accept(tls, fd);
+        conn->ssl = weir_tls_accept(tls, fd, conn->protocol->alpn);
         if (!conn->ssl) {
             free(conn);
             return WEIR_ENOMEM;
@@ -462,7 +472,7 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
     if (slow)
         overdue(conn, false);
     else
-        weir_conn_close_after_flush(conn);
+        leave(conn);
     weir_conn_flush(conn);
     end_turn(conn);
 }

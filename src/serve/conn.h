@@ -202,8 +202,10 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);
 int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd);
 /* One that a predecessor had; it takes over taken->fd, also on failure. */
 int weir_conn_adopt(struct weir_loop *loop, const struct weir_listener *listener, struct weir_takeover_taken *taken);
+/* It cannot be handed to a successor. */
+bool weir_conn_stays(const struct weir_conn *conn);
 void weir_conn_freeze(struct weir_conn *conn, bool frozen);
-/* Sends it to the successor, by common->handing_fd. WEIR_EAGAIN: it is not between two requests, or has TLS; WEIR_EIO:
+/* Sends it to the successor, by common->handing_fd. WEIR_EAGAIN: it is not between two requests, or stays; WEIR_EIO:
  * the successor does not take it. */
 int weir_conn_hand(struct weir_conn *conn);
 void weir_conn_go_on(struct weir_conn *conn);                       /* a connection of the ready list */

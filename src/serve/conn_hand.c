@@ -12,12 +12,17 @@
 
 _Static_assert(sizeof(((struct weir_takeover_conn *)0)->token) == sizeof(struct weir_auth_digest), "it is one");
 
+bool weir_conn_stays(const struct weir_conn *conn)
+{
+    return conn->ssl || conn->protocol->stays;
+}
+
 bool weir_conn_drains(const struct weir_conn *conn)
 {
     const struct weir_loop *loop = conn->loop;
     switch (loop->handing) {
     case WEIR_HANDING_PARTS:
-        return conn->ssl != NULL;
+        return weir_conn_stays(conn);
     case WEIR_HANDING_GONE:
         return false; /* weir_conn_leave */
     case WEIR_HANDING_NONE:
@@ -71,7 +76,7 @@ int weir_conn_hand(struct weir_conn *conn)
 {
     uint8_t *state = NULL;
     size_t size = 0;
-    if (conn->ssl || !is_idle(conn) || (conn->protocol->hand && !conn->protocol->hand(conn, &state, &size)))
+    if (weir_conn_stays(conn) || !is_idle(conn) || (conn->protocol->hand && !conn->protocol->hand(conn, &state, &size)))
         return WEIR_EAGAIN;
     int error = is_idle(conn) ? send_conn(conn, state, size) : WEIR_EAGAIN; /* it may have written what it owed */
     free(state);
@@ -86,7 +91,9 @@ void weir_conn_leave(struct weir_conn *conn)
     int error = conn->handed ? 0 : weir_conn_hand(conn);
     if (error == 0) {
         weir_conn_end(conn); /* the successor's descriptor keeps the socket open */
-    } else if (is_idle(conn) && (conn->ssl || error == WEIR_EIO)) {
+    } else if (is_idle(conn) && (weir_conn_stays(conn) || error == WEIR_EIO)) {
+        if (conn->protocol->on_leave)
+            conn->protocol->on_leave(conn, true);
         weir_conn_close_after_flush(conn);
         weir_conn_flush(conn);
     }

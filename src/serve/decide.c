@@ -34,6 +34,12 @@ static void keep_past(const struct weir_loop *loop, const struct weir_outcome *o
     }
 }
 
+void weir_decide_count(const struct weir_loop *loop, const struct weir_outcome *outcome, uint64_t now_ns)
+{
+    count_decisions(loop, outcome);
+    keep_past(loop, outcome, now_ns);
+}
+
 /* Units are asked back. How many there were to be given back may be known later, or never. */
 static void count_returned(const struct weir_loop *loop, const struct weir_match *match)
 {
@@ -46,7 +52,7 @@ static void count_returned(const struct weir_loop *loop, const struct weir_match
 }
 
 /* Who is not counted must be seen. */
-static void count_lacks(const struct weir_loop *loop, const struct weir_match *match)
+void weir_decide_count_lacks(const struct weir_loop *loop, const struct weir_match *match)
 {
     for (size_t i = 0; i < match->lacks_count; i++) {
         const struct weir_match_lack *lack = &match->lacking[i];
@@ -116,7 +122,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     if (error)
         return error;
     if (!question->peek)
-        count_lacks(loop, &ret_outcome->match);
+        weir_decide_count_lacks(loop, &ret_outcome->match);
     if (ret_outcome->match.refused_by) {
         refuse(loop, question->peek, ret_outcome);
         return 0;
@@ -144,8 +150,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     if (question->can_wait)
         weir_hold_judge(time, ret_outcome);
     if (!question->peek) {
-        count_decisions(loop, ret_outcome);
-        keep_past(loop, ret_outcome, time->now_ns);
+        weir_decide_count(loop, ret_outcome, time->now_ns);
         if (!ret_outcome->decision.admitted)
             weir_refused_outcome(loop, question, ret_outcome, time->now_ns);
     }

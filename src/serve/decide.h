@@ -39,6 +39,10 @@ struct weir_outcome {
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
                 struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_transaction **ret_pending);
 
+/* What is counted of a decision, and kept for those who look at the last hour. For decide.c and decide_together.c. */
+void weir_decide_count(const struct weir_loop *loop, const struct weir_outcome *outcome, uint64_t now_ns);
+void weir_decide_count_lacks(const struct weir_loop *loop, const struct weir_match *match);
+
 /* Gives back up to each charge's cost; ret_units[i] is of charge i. *ret_pending as above, and then that has the
  * units. */
 void weir_refund(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,

@@ -137,6 +137,7 @@ static const struct route {
     { "/learn.js", READ, 0, weir_http_learn_js },
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
+    { "/json", POST, WEIR_RIGHT_CHECK, weir_http_envoy },
     { "/healthz", READ, 0, healthz },
     { "/readyz", READ, 0, weir_http_readyz },
     { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
@@ -295,14 +296,15 @@ static void answer(struct weir_http_call *call)
         return;
     }
     if (!answer_locks(call) && !answer_permits(call) && !answer_docs(call))
-        weir_http_reply_problem(call, 404, "",
-                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-                                "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
-                                "/v1/hour, /v1/live, /v1/state, "
-                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, replay, "
-                                "exceptions, ban, level, reset and unban, /healthz, /readyz, "
-                                "/metrics, /docs/");
+        weir_http_reply_problem(
+            call, 404, "",
+            "no such path; there are /v1/check, /v1/auth, /json, /v1/permits/{id}/release and renew, "
+            "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
+            "/v1/hour, /v1/live, /v1/state, "
+            "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, replay, "
+            "exceptions, ban, level, reset and unban, /healthz, /readyz, "
+            "/metrics, /docs/");
 }
 
 /* ---- the protocol ---- */
@@ -453,6 +455,7 @@ static void on_close(struct weir_conn *conn)
     struct weir_http_session *session = weir_conn_state(conn);
     weir_http_next(&session->codec);
     weir_http_check_drop(session);
+    weir_http_envoy_drop(session);
     weir_http_locks_drop(session);
     weir_http_sessions_drop(session);
     weir_http_rules_drop(session);

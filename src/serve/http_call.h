@@ -6,8 +6,10 @@
 #include "observe/trace.h"
 #include "serve/conn.h"
 #include "serve/decide.h"
+#include "serve/envoy.h"
 #include "serve/permit.h"
 #include "wire/check.h"
+#include "wire/envoy_json.h"
 #include "wire/forwarded.h"
 #include "wire/http.h"
 #include "wire/http_answer.h"
@@ -40,12 +42,13 @@ struct weir_http_session {
     struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
     struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
     struct weir_rules_job *rules;      /* what is asked of the store of rules; NULL = nothing */
+    struct weir_envoy_ask *envoy;      /* Envoy's question being decided; NULL = none */
     struct weir_live_stream *live;     /* the stream that it is; NULL: none */
     struct weir_transaction *pending;  /* the request being decided (limits/transaction.h); NULL = none */
     int refused;                       /* of `pending`: the status of its refusal */
     bool with_body;                    /* of `pending`: its answer has one */
     struct weir_http_trace trace;      /* of the request being decided */
-    /* Of the request that one of these four answers later: weir_http_call_leave. */
+    /* Of the request that one of these answers later: weir_http_call_leave. */
     bool keep_alive, version_10;
     enum weir_http_method method;
 };
@@ -61,6 +64,7 @@ struct weir_http_work {
     struct weir_outcome outcome;
     struct weir_told told[WEIR_CHARGES_MAX];
     struct weir_permit_told permit;
+    struct weir_envoy_work envoy;
 };
 
 /* One request being answered. */
@@ -134,10 +138,12 @@ void weir_http_reply_stream(const struct weir_http_call *call, const char *type,
 bool weir_http_hand(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_size);
 int weir_http_take(struct weir_conn *conn, const uint8_t *state, size_t size);
 
-/* ---- handlers: http_check.c, http_limits.c, http_locks.c, http_metrics.c and so on ---- */
+/* ---- handlers: http_check.c, http_envoy.c, http_limits.c, http_locks.c, http_metrics.c and so on ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
+void weir_http_envoy(struct weir_http_call *call);
+void weir_http_envoy_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_auth(struct weir_http_call *call);
 /* http_trace.c: before a request is decided, and with what came of it. */
 void weir_http_trace_begin(struct weir_http_call *call, enum weir_trace_call which, bool peek);

@@ -10,8 +10,8 @@ bool weir_http_hand(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_siz
 {
     const struct weir_http_session *session = weir_conn_state(conn);
     weir_http_send_rest(conn);
-    if (session->rest || session->lock || session->sessions || session->rules || session->pending || session->live ||
-        session->closes)
+    if (session->rest || session->lock || session->sessions || session->rules || session->pending || session->envoy ||
+        session->live || session->closes)
         return false;
     uint8_t *state = malloc(1);
     if (!state)

@@ -66,6 +66,9 @@ static void write_connections(struct weir_prometheus *out, const struct weir_com
                            SUM(common, commands));
     weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "http" }, no_label,
                            SUM(common, requests));
+    if (common->grpc)
+        weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "grpc" }, no_label,
+                               SUM(common, calls));
 }
 
 static void write_auth(struct weir_prometheus *out, const struct weir_common *common)
@@ -213,6 +216,9 @@ static void write_latency(struct weir_prometheus *out, const struct weir_common 
                     offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_RESP]));
     write_histogram(out, common, "weir_request_seconds", (struct weir_label){ "protocol", "http" },
                     offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_HTTP]));
+    if (common->grpc)
+        write_histogram(out, common, "weir_request_seconds", (struct weir_label){ "protocol", "grpc" },
+                        offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_GRPC]));
     weir_prometheus_metric(out, "weir_hold_seconds", "histogram", "How long answers were held (throttle: hold).");
     write_histogram(out, common, "weir_hold_seconds", no_label, offsetof(struct weir_metrics_loop, hold_ns));
     one(out, "weir_holds_begun_total", "counter", "Answers held.",
@@ -437,6 +443,7 @@ void weir_http_metrics(struct weir_http_call *call)
         write_traces(&out, loop->common->tracer);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
+    weir_http_metrics_grpc(&out, loop->common);
     write_auth(&out, loop->common);
     write_table(&out, loop);
     write_permits(&out, loop);

@@ -6,6 +6,10 @@
 #include "observe/prometheus.h"
 
 struct weir_loop;
+struct weir_common;
+
+/* weir_grpc_answers_total, where something listens for gRPC. */
+void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_common *common);
 
 /* weir_admitted_units_total and its like: of limits with one counter for all requests. */
 void weir_http_metrics_units(struct weir_prometheus *out, const struct weir_loop *loop);

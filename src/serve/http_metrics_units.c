@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of GET /metrics, what alerts compare: the units that were admitted under a limit with the most that it allows, and
- * the refusals of one key with all. Never a key. Called by http_metrics.c. */
+ * Of GET /metrics, the calls of gRPC by status, and what alerts compare: the units that were admitted under a limit
+ * with the most that it allows, and the refusals of one key with all. Never a key. Called by http_metrics.c. */
 #include "serve/http_metrics.h"
 
 #include <stdlib.h>
@@ -31,6 +31,21 @@ static void write_units_of(struct weir_prometheus *out, const struct weir_loop *
             continue;
         weir_metrics_units_of(loop->common->metrics, weir_loop_slot(loop, rule->index), counts);
         weir_prometheus_sample(out, name, (struct weir_label){ "limit", rule->name }, no_label, counts[units]);
+    }
+}
+
+void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_common *common)
+{
+    if (!common->grpc)
+        return;
+    weir_prometheus_metric(out, "weir_grpc_answers_total", "counter", "gRPC calls answered, by status.");
+    for (unsigned i = 0; i < WEIR_GRPC_STATUSES; i++) {
+        const uint64_t count = weir_loops_counted(common, offsetof(struct weir_counters, grpc_answers) +
+                                                              i * sizeof(_Atomic uint64_t));
+        if (count > 0 || i == WEIR_GRPC_OK)
+            weir_prometheus_sample(out, "weir_grpc_answers_total",
+                                   (struct weir_label){ "status", weir_grpc_status_name((enum weir_grpc_status)i) },
+                                   no_label, count);
     }
 }
 

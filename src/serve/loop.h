@@ -19,20 +19,21 @@
 #include "serve/sharer.h"
 #include "serve/timer.h"
 #include "weir/limiter.h"
+#include "wire/grpc.h"
 #include "wire/http_answer.h"
 #include "wire/permit.h"
 
-#define WEIR_LISTENERS_MAX 6
+#define WEIR_LISTENERS_MAX 7
 /* Of one loop that takes over from a server with many. */
 #define WEIR_LOOP_LISTENERS_MAX (WEIR_LISTENERS_MAX * 256)
 
-/* For how long connections with TLS are drained, at most, before a successor decides. */
+/* For how long connections that cannot be handed over (TLS, gRPC) are drained, at most, before a successor decides. */
 #define WEIR_HANDING_PARTS_NS (3 * WEIR_NS_PER_SECOND)
 
 /* How far a server is with handing over to another process (takeover.h). Loops follow when woken. */
 enum weir_handing {
     WEIR_HANDING_NONE,
-    WEIR_HANDING_PARTS,   /* connections with TLS are drained */
+    WEIR_HANDING_PARTS,   /* connections that cannot be handed over are drained */
     WEIR_HANDING_FREEZES, /* no request is taken, no connection accepted */
     WEIR_HANDING_HANDS,   /* plain connections go to the successor, and stay ours too */
     WEIR_HANDING_GONE,    /* the successor decides: what was handed is forgotten, what was not is handed when idle */
@@ -53,6 +54,8 @@ struct weir_counters {
     _Atomic uint64_t bytes_out;
     _Atomic uint64_t commands; /* RESP commands taken */
     _Atomic uint64_t requests; /* HTTP requests taken */
+    _Atomic uint64_t calls;    /* gRPC calls taken */
+    _Atomic uint64_t grpc_answers[WEIR_GRPC_STATUSES];
     _Atomic uint64_t http_answers[WEIR_HTTP_STATUSES];
     _Atomic uint64_t foreign_refused; /* HTTP requests of somebody else's web page */
     _Atomic uint64_t hosts_refused;   /* HTTP requests to a name that is not ours */
@@ -79,6 +82,7 @@ struct weir_site_place;      /* serve/site.h */
 struct weir_follower;        /* serve/follower.h */
 struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
+struct weir_grpc_library;    /* wire/grpc_library.h */
 struct weir_live_stream;     /* serve/http_live.c */
 struct weir_hour;            /* observe/hour.h */
 struct weir_past;            /* observe/past.h */
@@ -128,6 +132,7 @@ struct weir_common {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
+    const struct weir_grpc_library *grpc;      /* NULL: nothing listens for gRPC */
     const struct weir_site_place *site;        /* the documentation */
     struct weir_saver *saver;                  /* NULL: a restart forgets what keys have used */
     struct weir_follower *follower;            /* NULL: the file has the rules */

@@ -87,13 +87,14 @@ static void follow(struct weir_loop *loop, enum weir_handing handing)
     }
 }
 
-/* Of PARTS: nobody with TLS is left. Of FREEZES: nothing is under way that changes a counter or a lock. */
+/* Of PARTS: nobody is left who cannot be handed over. Of FREEZES: nothing is under way that changes a counter or a
+ * lock. */
 static bool is_still(struct weir_loop *loop)
 {
     bool still = loop->handing != WEIR_HANDING_FREEZES ||
                  (loop->sharer.transactions.under_way == 0 && weir_lock_inbox_is_empty(loop));
     for (struct weir_conn *conn = loop->conns; still && conn; conn = conn->next)
-        still = loop->handing == WEIR_HANDING_PARTS ? !conn->ssl : !weir_hold_is_leased(conn);
+        still = loop->handing == WEIR_HANDING_PARTS ? !weir_conn_stays(conn) : !weir_hold_is_leased(conn);
     return still;
 }
 

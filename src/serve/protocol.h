@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a protocol (RESP, HTTP) implements to be served. The frame owns sockets, TLS, buffers, bounds and timeouts; the
- * protocol owns what the bytes mean. All calls for one connection come from the one thread of its loop. */
+ * What a protocol (RESP, HTTP, gRPC) implements to be served. The frame owns sockets, TLS, buffers, bounds and
+ * timeouts; the protocol owns what the bytes mean. All calls for one connection come from the one thread of its loop.
+ * */
 #pragma once
 
 #include <stdbool.h>
@@ -19,6 +20,11 @@ struct weir_protocol {
     size_t loop_state_size; /* bytes of zeroed working memory that each loop has: weir_conn_loop_state() */
 
     bool says_close; /* its answers can say that the connection ends with them */
+    bool stays;      /* its connections cannot be handed to a successor: they are drained, as those with TLS are */
+
+    /* What it is called in TLS (RFC 7301), one byte of length before it; NULL: http/1.1, which clients need not ask
+     * for. */
+    const char *alpn;
 
     /* Told to a connection that comes when there are as many as are allowed, before it is closed. */
     struct weir_slice full;
@@ -52,6 +58,10 @@ struct weir_protocol {
     bool (*hand)(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_size);
     /* In the successor, of a connection that was just opened. WEIR_EPROTO: nothing that it ever hands; WEIR_ENOMEM. */
     int (*take)(struct weir_conn *conn, const uint8_t *state, size_t size);
+
+    /* The server will close the connection: it drains, or the connection is idle. The client may be told. Called more
+     * than once; `last`: it is about to close once what was written is sent. NULL: nothing is said. */
+    void (*on_leave)(struct weir_conn *conn, bool last);
 
     /* The connection is about to go, also when a request of it is on hold. weir_conn_write does nothing by now. */
     void (*on_close)(struct weir_conn *conn);

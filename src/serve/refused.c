@@ -117,32 +117,35 @@ static bool is_deaf(const struct weir_loop *loop)
     return keys_of(loop) == WEIR_TOP_OFF && !atomic_load_explicit(&loop->refusals, memory_order_relaxed);
 }
 
+void weir_refused_charge(struct weir_loop *loop, const struct weir_question *question,
+                         const struct weir_outcome *outcome, size_t i, uint64_t now_ns)
+{
+    const struct weir_rule *rule = outcome->match.rules[i];
+    const struct weir_verdict *verdict = &outcome->verdicts[i];
+    struct weir_top_label label;
+    if (is_deaf(loop) || !refuses(verdict))
+        return;
+    const struct weir_top_refusal refusal = {
+        .hash = rule->limit.remote ? outcome->match.remote_keys[i].id[0] : outcome->match.charges[i].key.hash,
+        .slot = weir_loop_slot(loop, rule->index),
+        .now_ns = now_ns,
+        .retry_after_ns = verdict->retry_after_ns,
+    };
+    const bool fresh = count(loop, &refusal), line = wants_line(loop, &refusal);
+    const bool spelt = fresh || (line && keys_of(loop) == WEIR_TOP_TEXT);
+    if (spelt)
+        spell(loop, question, rule, &label);
+    if (fresh)
+        weir_top_label(loop->common->top, loop->number, &label);
+    if (line)
+        put(loop, &refusal, outcome->match.charges[i].cost, outcome->banned, spelt ? &label : NULL);
+}
+
 void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *question,
                           const struct weir_outcome *outcome, uint64_t now_ns)
 {
-    if (is_deaf(loop))
-        return;
-    for (size_t i = 0; i < outcome->match.count; i++) {
-        const struct weir_rule *rule = outcome->match.rules[i];
-        const struct weir_verdict *verdict = &outcome->verdicts[i];
-        struct weir_top_label label;
-        if (!refuses(verdict))
-            continue;
-        const struct weir_top_refusal refusal = {
-            .hash = rule->limit.remote ? outcome->match.remote_keys[i].id[0] : outcome->match.charges[i].key.hash,
-            .slot = weir_loop_slot(loop, rule->index),
-            .now_ns = now_ns,
-            .retry_after_ns = verdict->retry_after_ns,
-        };
-        const bool fresh = count(loop, &refusal), line = wants_line(loop, &refusal);
-        const bool spelt = fresh || (line && keys_of(loop) == WEIR_TOP_TEXT);
-        if (spelt)
-            spell(loop, question, rule, &label);
-        if (fresh)
-            weir_top_label(loop->common->top, loop->number, &label);
-        if (line)
-            put(loop, &refusal, outcome->match.charges[i].cost, outcome->banned, spelt ? &label : NULL);
-    }
+    for (size_t i = 0; i < outcome->match.count && !is_deaf(loop); i++)
+        weir_refused_charge(loop, question, outcome, i, now_ns);
 }
 
 /* One that is new in the sketch, or that a line wants. */
@@ -194,6 +197,16 @@ struct weir_top_label *weir_refused_keep(const struct weir_loop *loop, const str
     struct weir_top_label *labels = malloc(match->count * sizeof(labels[0]));
     for (size_t i = 0; labels && i < match->count; i++)
         spell(loop, question, match->rules[i], &labels[i]);
+    return labels;
+}
+
+struct weir_top_label *weir_refused_keep_each(const struct weir_loop *loop,
+                                              const struct weir_question *const *questions,
+                                              const struct weir_match *match)
+{
+    struct weir_top_label *labels = keys_of(loop) == WEIR_TOP_TEXT ? malloc(match->count * sizeof(labels[0])) : NULL;
+    for (size_t i = 0; labels && i < match->count; i++)
+        spell(loop, questions[i], match->rules[i], &labels[i]);
     return labels;
 }
 

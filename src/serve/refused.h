@@ -20,10 +20,18 @@ void weir_refused_configure(struct weir_loop *loop, uint64_t now_ns);
 void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *question,
                           const struct weir_outcome *outcome, uint64_t now_ns);
 
+/* The same of one charge of it, where several questions were decided together: that of the charge. */
+void weir_refused_charge(struct weir_loop *loop, const struct weir_question *question,
+                         const struct weir_outcome *outcome, size_t i, uint64_t now_ns);
+
 /* A transaction waits, and the request goes: what its keys are called, on the heap; NULL: that is not wanted, or memory
  * is out, and then the keys have no text. One label for each part. */
 struct weir_top_label *weir_refused_keep(const struct weir_loop *loop, const struct weir_question *question,
                                          const struct weir_match *match);
+/* questions[i] is that of charge i. */
+struct weir_top_label *weir_refused_keep_each(const struct weir_loop *loop,
+                                              const struct weir_question *const *questions,
+                                              const struct weir_match *match);
 struct weir_top_label *weir_refused_keep_cell(const struct weir_loop *loop, struct weir_slice key);
 
 /* It has been decided. */

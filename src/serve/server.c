@@ -315,6 +315,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->common.started_ns = weir_time_read().now_ns;
     server->common.limiter = options->limiter;
     server->common.saver = options->saver;
+    server->common.grpc = options->grpc;
     server->common.site = options->site;
     server->common.follower = options->follower;
     server->common.excepted = options->follower ? weir_follower_excepted(options->follower) : NULL;

@@ -33,6 +33,7 @@ struct weir_server_options {
     struct weir_saver *saver;           /* outlives the server; NULL: a restart forgets what keys have used */
     const struct weir_site_place *site; /* the documentation; outlives the server */
     struct weir_permit_secret permit_secret;
+    const struct weir_grpc_library *grpc; /* NULL where none of `listens` is for gRPC */
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
     const struct weir_systemd *systemd; /* who is told how it goes; outlives the server; NULL: nobody */

@@ -60,7 +60,7 @@ struct weir_takeover_welcome {
 #define WEIR_TAKEOVER_NAME_MAX 144
 
 struct weir_takeover_listener {
-    char protocol[8]; /* "resp", "http", "admin" */
+    char protocol[8]; /* "resp", "http", "admin", "grpc" */
     uint32_t number;  /* of the listener: its sockets may come in several messages */
     uint8_t shared;   /* one socket for all loops */
     uint8_t passed;   /* by a service manager */

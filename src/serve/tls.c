@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings and errors of OpenSSL: TLS 1.2 takes ciphers with forward secrecy only, ALPN selects http/1.1, an idle
- * connection gives its buffers back, and a failed read or write becomes an errno as of recv and send. Called by setup.c
- * (certificate), conn.c (accept) and conn_socket.c (bytes); TLS towards the engine is in net/redis_tls.c. */
+ * The settings and errors of OpenSSL: TLS 1.2 takes ciphers with forward secrecy only, ALPN selects the listener's
+ * protocol, an idle connection gives its buffers back, and a failed read or write becomes an errno as of recv and send.
+ * Called by setup.c (certificate), conn.c (accept) and conn_socket.c (bytes); TLS towards the engine is in
+ * net/redis_tls.c. */
 #include "serve/tls.h"
 
 #include <errno.h>
@@ -25,16 +26,17 @@ static void explain(struct weir_fault *fault, const char *field, const char *fil
     snprintf(fault->text, sizeof(fault->text), "%.70s: %s", file, reason);
 }
 
-/* Browsers and curl offer h2 first: say plainly that it is http/1.1. RESP clients offer nothing. */
+/* Browsers and curl offer h2 first: say plainly that it is http/1.1. RESP clients offer nothing. Who offers something
+ * else where gRPC is served is told that it is not (RFC 7301, 3.2). */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in,
                            unsigned in_size, void *arg)
 {
-    static const unsigned char ours[] = "\x08http/1.1";
+    const char *alpn = SSL_get_app_data(ssl);
+    const unsigned char *ours = (const unsigned char *)(alpn ? alpn : "\x08http/1.1");
     unsigned char *chosen = NULL;
-    (void)ssl;
     (void)arg;
-    if (SSL_select_next_proto(&chosen, out_size, ours, sizeof(ours) - 1, in, in_size) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_NOACK;
+    if (SSL_select_next_proto(&chosen, out_size, ours, ours[0] + 1U, in, in_size) != OPENSSL_NPN_NEGOTIATED)
+        return alpn ? SSL_TLSEXT_ERR_ALERT_FATAL : SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
 }
@@ -95,12 +97,12 @@ int weir_tls_create(const char *certificate_file, const char *key_file, SSL_CTX 
     return 0;
 }
 
-SSL *weir_tls_accept(SSL_CTX *context, int fd)
+SSL *weir_tls_accept(SSL_CTX *context, int fd, const char *alpn)
 {
     SSL *ssl = SSL_new(context);
     if (!ssl)
         return NULL;
-    if (SSL_set_fd(ssl, fd) != 1) {
+    if (SSL_set_fd(ssl, fd) != 1 || SSL_set_app_data(ssl, (char *)(uintptr_t)alpn) != 1) {
         SSL_free(ssl);
         return NULL;
     }

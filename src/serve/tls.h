@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TLS 1.2 and 1.3 under both protocols, by OpenSSL on the connection's own non-blocking descriptor. */
+ * TLS 1.2 and 1.3 under all protocols, by OpenSSL on the connection's own non-blocking descriptor. */
 #pragma once
 
 #include <openssl/ssl.h>
@@ -14,8 +14,8 @@
 int weir_tls_create(const char *certificate_file, const char *key_file, SSL_CTX **ret_context,
                     struct weir_fault *ret_fault);
 
-/* The server's end of a connection; NULL when memory is out. */
-SSL *weir_tls_accept(SSL_CTX *context, int fd);
+/* The server's end of a connection; NULL when memory is out. `alpn`: as of struct weir_protocol. */
+SSL *weir_tls_accept(SSL_CTX *context, int fd, const char *alpn);
 
 /* As recv and send: bytes, 0 at the orderly end (recv), or -1 and errno: EAGAIN when the socket must be waited for
  * (*ret_wants_write: for room to send rather than for bytes), else EIO. */

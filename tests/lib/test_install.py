@@ -125,6 +125,10 @@ class Install(unittest.TestCase):
             self.assertIn('is fine, 0 limits', run(weir, 'serve', '--check', config))
             self.assertEqual(set(symbols(self.installed.find('weir-traces.so'), '-D', '--defined-only')), {'weir_module'})
 
+            config.write_text('limits: []\nlisten: { grpc: "127.0.0.1:0" }\n', encoding='utf-8')
+            self.assertIn('is fine, 0 limits', run(weir, 'serve', '--check', config))
+            self.assertEqual(set(symbols(self.installed.find('weir-grpc.so'), '-D', '--defined-only')), {'weir_module'})
+
     def test_programs_that_cannot_be_started(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = shutil.copy(self.installed.find('bin/weir'), folder)
@@ -145,7 +149,7 @@ class Install(unittest.TestCase):
         pages = {name for name in names if re.fullmatch(r'weir(-[a-z]+)*\.1', name)}
         self.assertIn('weir-serve.1', pages)
         self.assertEqual(names - headers - libraries - pages - {'weir-session.pc', '_weir', 'weir.fish'},
-                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-lab', 'weir-postgres.so', 'weir-reads', 'weir-replay',
+                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-grpc.so', 'weir-lab', 'weir-postgres.so', 'weir-reads', 'weir-replay',
                           'weir-sim', 'weir-traces.so'})
 
 

@@ -11,7 +11,7 @@ import unittest
 
 from weir_server import BUILD, ROOT, Weir
 
-VALUES = {'config': 'weir.yaml', 'resp': '127.0.0.1:0', 'http': '127.0.0.1:0', 'memory': '64MiB', 'threads': '3', 'node': 'a',
+VALUES = {'config': 'weir.yaml', 'resp': '127.0.0.1:0', 'http': '127.0.0.1:0', 'grpc': '127.0.0.1:0', 'memory': '64MiB', 'threads': '3', 'node': 'a',
           'locks': 'off', 'insecure': 'true', 'check': 'weir.yaml'}
 
 

@@ -15,6 +15,7 @@ from weir_server import BUILD, Weir
 POSTGRES = 'limits: []\nlocks: { engine: postgres, conninfo: "host=127.0.0.1 port=1", witness: FOLDER/witness }\n'
 ETCD = 'limits: []\nlocks: { engine: etcd, endpoints: [ "http://127.0.0.1:1" ], witness: FOLDER/witness }\n'
 TRACES = 'limits: []\ntraces: { endpoint: "http://127.0.0.1:1/v1/traces" }\n'
+GRPC = 'limits: []\nlisten: { grpc: "127.0.0.1:0" }\n'
 SESSIONS = 'limits: []\nsessions: { servers: [ { name: a, url: "host=127.0.0.1 port=1" } ] }\n'
 
 
@@ -36,7 +37,8 @@ class Mapped(unittest.TestCase):
         for config, has, has_not in ((POSTGRES, {'weir-postgres', 'libpq'}, {'weir-etcd', 'libcurl'}),
                                      (SESSIONS, {'weir-postgres', 'libpq'}, {'weir-etcd', 'libcurl'}),
                                      (TRACES, {'weir-traces', 'libcurl'}, {'weir-etcd', 'weir-postgres', 'libpq'}),
-                                     (ETCD, {'weir-etcd', 'libcurl'}, {'weir-postgres', 'libpq'})):
+                                     (GRPC, {'weir-grpc', 'libnghttp2'}, {'weir-etcd', 'weir-postgres', 'libpq', 'libcurl'}),
+                                     (ETCD, {'weir-etcd', 'libcurl'}, {'weir-postgres', 'libpq', 'weir-grpc'})):
             with self.subTest(config), tempfile.TemporaryDirectory() as folder:
                 with Weir(config.replace('FOLDER', folder)) as weir:
                     names = mapped(weir.process)
@@ -70,7 +72,7 @@ class Missing(unittest.TestCase):
     def test_not_there(self):
         for config, what, name in ((POSTGRES, 'locks in postgres', 'weir-postgres.so'),
                                    (SESSIONS, 'sessions', 'weir-postgres.so'), (TRACES, 'traces', 'weir-traces.so'),
-                                   (ETCD, 'locks in etcd', 'weir-etcd.so')):
+                                   (GRPC, 'listeners for grpc', 'weir-grpc.so'), (ETCD, 'locks in etcd', 'weir-etcd.so')):
             said = self.refused(config)
             self.assertIn(f'weir: {what} need {name}, which is not in {self.folder} or {self.folder}/', said)
             self.assertIn('make install puts it there', said)

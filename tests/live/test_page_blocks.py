@@ -18,7 +18,7 @@ from weir_server import BUILD, ROOT
 TIMEOUT_S = 300
 WORKERS = 2
 TOKEN_FILES = ('shop.token', 'prometheus.token', 'nginx.token')
-OF_OTHERS = {'alerts.md': 'prometheus.yml', 'traefik.md': 'http:\n  middlewares'}  # and not weir's own
+OF_OTHERS = {'alerts.md': 'prometheus.yml', 'traefik.md': 'http:\n  middlewares', 'envoy.md': "# Envoy's"}  # and not weir's own
 # What a fragment of C takes for granted.
 AROUND = {
     'fencing-http.md': ('#include <weir/fence.h>\n#include <weir/lock.h>\nint value_put(void *context);\n'

@@ -224,7 +224,7 @@ static const struct bad bad_sections[] = {
     { "listen: { http: { hosts: weir } }", 1, 26, WEIR_EPROTO, "hosts" },
     { "listen: { http: { hosts: [\"weir:80\"] } }", 1, 27, WEIR_EINVAL, "without a port" },
     { "listen: { http: { hosts: [\"\"] } }", 1, 27, WEIR_EINVAL, "1 to 253" },
-    { "listen: { grpc: 127.0.0.1:1 }", 1, 11, WEIR_EPROTO, "must be one of resp http" },
+    { "listen: { gopher: 127.0.0.1:1 }", 1, 11, WEIR_EPROTO, "must be one of resp http" },
     { "limits:\n\t- name: a\n", 2, 1, WEIR_EPROTO, ": a tab, where YAML wants spaces" },
     { "limits: [{ name: a, rate: 1,000/day }]", 1, 29, WEIR_EPROTO, "a number has no commas" },
     { "limits:\n  - name: a\n    rate: 1,000/day\n", 3, 11, WEIR_EINVAL, "a number has no commas" },
