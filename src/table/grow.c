@@ -90,14 +90,16 @@ unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now
     return done;
 }
 
+/* As far ahead as the table is large, and a large page at most. */
 void weir_table_prefault(struct weir_table *table)
 {
-    const uint64_t page_lines = ((uint64_t)2 << 20) / sizeof(struct weir_line);
-    uint64_t ahead = __atomic_load_n(&table->count, __ATOMIC_RELAXED) + page_lines;
+    const uint64_t count = __atomic_load_n(&table->count, __ATOMIC_RELAXED);
+    const uint64_t page_lines = WEIR_TABLE_PAGE / sizeof(struct weir_line);
+    const uint64_t ahead = count + (count < page_lines ? count : page_lines);
     if (ahead >= table->lines_max)
         return;
     /* Writing the nothing that is there, in one step, is harmless whoever uses the line. */
-    for (uint64_t i = ahead - page_lines + 64; i <= ahead; i += 64) {
+    for (uint64_t i = count; i < ahead; i += 64) {
         weir_assert(i < table->lines_max);
         if (weir_slot_tag(&table->lines[i].slot[0]) == 0)
             (void)weir_slot_swap(&table->lines[i].slot[0], WEIR_PAIR_EMPTY, WEIR_PAIR_EMPTY);

@@ -5,6 +5,8 @@
 
 #include "table/table.h"
 
+#define WEIR_TABLE_PAGE ((size_t)2 << 20) /* a large one */
+
 /* An entry where it stands, or could. */
 struct weir_slot_at {
     struct weir_line *line;
