@@ -26,7 +26,7 @@ struct exact_pending {
     bool waits;                        /* if one does */
     struct weir_sim_decision decision; /* of the first round: the second is computed for its time */
     uint64_t generation;
-    bool quiet; /* asked when nothing is lost any more */
+    bool quiet; /* asked when nothing is lost any more, and there is time for the answer */
     struct weir_remote_request request;
     struct weir_remote_op ops[LIMITS];
     struct weir_script_call call; /* last: touched only as far as it has ops */
@@ -142,13 +142,21 @@ static void pending_take_out(struct exact_node *self, struct exact_pending *pend
         self->last = before;
 }
 
+/* Of two rounds the second may be too late though nothing is lost: a decision's deadline is not moved by them. */
+static bool has_time(const struct exact_node *self, const struct exact_pending *pending)
+{
+    const struct weir_sim_plan *plan = weir_sim_plan_of(self->node.sim);
+    const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
+    return weir_sub_sat(pending->request.deadline_ns, now_ns) >= 2 * (plan->latency_max_ns + plan->far_ns);
+}
+
 /* Sends the call, or its next round. The argument is the last of argv, the keys stand before it. */
 static bool send_call(struct exact_node *self, struct exact_pending *pending)
 {
     struct weir_script_call *call = &pending->call;
     if (!may_ask(self, &pending->generation))
         return false;
-    pending->quiet = weir_sim_is_quiet(self->node.sim);
+    pending->quiet = weir_sim_is_quiet(self->node.sim) && has_time(self, pending);
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
     struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
@@ -227,6 +235,18 @@ static bool is_told_of_reloads(const struct exact_node *self)
     return breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns > 2 * WEIR_REVISOR_PERIOD_NS;
 }
 
+/* Somebody who decides by the newest has been able to tell the engine of it. */
+static bool is_newest_told(const struct exact_node *self)
+{
+    struct weir_sim *sim = self->node.sim;
+    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
+        const struct exact_node *node = weir_sim_state(sim, i);
+        if (node && is_told_of_reloads(node) && !weir_sim_script_node_is_left_behind(&node->node, node->node.limits[0]))
+            return true;
+    }
+    return false;
+}
+
 static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct weir_sim_letter *head)
 {
     weir_script_finish(&pending->request);
@@ -237,7 +257,7 @@ static bool decide_answered(struct exact_node *self, struct exact_pending *pendi
         weir_sim_wrong(self->node.sim, admitted ? "a client is told yes, and the engine charged nothing"
                                                 : "a client is told no, and the engine charged it");
     if (weir_sim_is_calm(self->node.sim) && is_told_of_reloads(self) &&
-        weir_sim_script_node_is_left_behind(&self->node, pending->ops[0].limit))
+        weir_sim_script_node_is_left_behind(&self->node, pending->ops[0].limit) && is_newest_told(self))
         weir_sim_wrong(self->node.sim, "a node decides by a definition that others left behind");
     return admitted;
 }

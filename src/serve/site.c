@@ -109,7 +109,7 @@ static int read_entry(struct weir_site *site, int fd, const char *name, unsigned
     } else if (S_ISDIR(file.st_mode)) {
         if (depth < WEIR_SITE_DEPTH_MAX)
             return read_folder(site, fd, name, depth + 1, ret_fault);
-        error = weir_fault_set(ret_fault, WEIR_ERANGE, name, "it lies deeper than 4 folders");
+        error = weir_fault_set(ret_fault, WEIR_ERANGE, name, "it lies deeper than 8 folders");
     } else if (S_ISREG(file.st_mode)) {
         error = read_file(site, fd, name, file.st_size, ret_fault);
     }

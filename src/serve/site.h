@@ -16,7 +16,7 @@
 /* More than this is not served at all. */
 #define WEIR_SITE_BYTES_MAX ((size_t)32 << 20)
 #define WEIR_SITE_FILES_MAX 1024
-#define WEIR_SITE_DEPTH_MAX 4 /* folders within folders */
+#define WEIR_SITE_DEPTH_MAX 8 /* folders within folders */
 #define WEIR_SITE_HASHES_MAX 32
 
 /* Of a folder that `make site` wrote: the hashes of the scripts that stand in its pages, a line each. */

@@ -291,7 +291,7 @@ class Folders(Case):
 
     def test_what_is_too_large_is_not_served_and_weir_starts(self):
         def deep():
-            (self.site / 'a/b/c/d/e').mkdir(parents=True)
+            (self.site / 'a/b/c/d/e/f/g/h/i').mkdir(parents=True)
 
         def many():
             for number in range(1023):
@@ -314,7 +314,7 @@ class Folders(Case):
             os.rename(self.site / LIST, self.site / 'other.txt')
             os.symlink('other.txt', self.site / LIST)
 
-        for make, why in ((deep, 'deeper than 4 folders'), (many, 'more than 1024 files'), (large, 'larger than 32 MiB'),
+        for make, why in ((deep, 'deeper than 8 folders'), (many, 'more than 1024 files'), (large, 'larger than 32 MiB'),
                           (another_list, 'no list of'), (long_list, 'no list of'), (cut_list, 'no list of'), (linked_list, 'is not there')):
             with self.subTest(make.__name__):
                 self.doCleanups()
@@ -325,12 +325,12 @@ class Folders(Case):
                 self.assertEqual(statuses, [404])
 
     def test_as_much_as_may_be_is_served(self):
-        (self.site / 'a/b/c/d').mkdir(parents=True)
-        (self.site / 'a/b/c/d/e.html').write_text('deep', encoding='utf-8')
+        (self.site / 'a/b/c/d/e/f/g/h').mkdir(parents=True)
+        (self.site / 'a/b/c/d/e/f/g/h/i.html').write_text('deep', encoding='utf-8')
         (self.site / LIST).write_text(HASH * 32, encoding='utf-8')
         for number in range(1021):
             (self.site / f'{number}.txt').touch()
-        said, statuses = self.served('a/b/c/d/e.html', '1020.txt')
+        said, statuses = self.served('a/b/c/d/e/f/g/h/i.html', '1020.txt')
         self.assertIn('documentation at /docs/, from ', said)
         self.assertEqual(statuses, [200, 200])
 
