@@ -70,12 +70,14 @@ struct weir_time {
 /* CLOCK_MONOTONIC and CLOCK_REALTIME now. */
 struct weir_time weir_time_read(void);
 
-/* By which clock a call goes that is given no time: CLOCK_MONOTONIC, read as follows. What TSC tells is behind that
- * clock by less than 1 ms, or at it, and never goes back on a thread. Call weir_limiter_maintain every second or so:
- * there a counter that stands still is noticed, and one that the kernel trusts no more. Whether Linux goes by it is in
- * /sys/devices/system/clocksource/clocksource0/current_clocksource. */
+/* By which clock a call goes that is given no time: CLOCK_MONOTONIC, read in one of these ways. TSC goes by the
+ * processor's time-stamp counter, where Linux itself does
+ * (/sys/devices/system/clocksource/clocksource0/current_clocksource). What it tells is at that clock or less than 1 ms
+ * behind it, and never goes back on a thread; so a time of weir_time_read may be that much ahead of a call without one.
+ * Call weir_limiter_maintain every second or more often: there it is noticed that the counter stands still, or that the
+ * kernel has left it. */
 enum weir_clock_kind {
-    WEIR_CLOCK_AUTO,      /* TSC where it may be, and callers' clocks may disagree; else MONOTONIC */
+    WEIR_CLOCK_AUTO,      /* TSC where the kernel goes by it and skew_max_ns is 1 ms or more; else MONOTONIC */
     WEIR_CLOCK_TSC,       /* by the processor's time-stamp counter: a decision need not wait for the clock */
     WEIR_CLOCK_MONOTONIC, /* each time anew */
     WEIR_CLOCK_COARSE,    /* as of the kernel's last tick: behind by up to 10 ms */

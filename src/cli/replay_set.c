@@ -148,6 +148,7 @@ bool weir_replay_set_begin(struct weir_replay_set *set, bool durations)
         .log_memory_max = config->log_memory_max,
         .skew_max_ns = config->skew_max_ns,
         .skew_none = config->skew_max_ns == 0,
+        .clock = WEIR_CLOCK_MONOTONIC,
         .cluster_secret = config->cluster_secret_set ? config->cluster_secret : NULL,
     };
     config_alone(set, durations);

@@ -23,6 +23,7 @@ bool weir_serve_limiter_make(const struct weir_serve_flags *flags, const struct 
         .log_memory_max = config->log_memory_max,
         .skew_max_ns = config->skew_max_ns,
         .skew_none = config->skew_max_ns == 0,
+        .clock = WEIR_CLOCK_MONOTONIC, /* the loops' clock: they hand it in */
         .secret = secret,
         .cluster_secret = config->cluster_secret_set ? config->cluster_secret : NULL,
     };

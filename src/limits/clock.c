@@ -20,7 +20,7 @@
 #define FIRST_NS (20 * WEIR_NS_PER_MS) /* between the two readings of a first rate */
 #define TICKS_APART 4000               /* a reading is uncertain by that much: about a microsecond */
 #define TRIES 3                        /* to get one that is not */
-#define STRIKES 3                      /* times ahead; then it is used no more */
+#define STRIKES 3                      /* times wrong while in use; then it is used no more */
 #define CHECK_NS WEIR_NS_PER_SECOND    /* how often the kernel is asked */
 #define BEHIND_MAX_NS WEIR_NS_PER_MS   /* more is told by weir_clock_check */
 #define SLOWER_BY(rate) ((rate) >> 9)  /* see clock.h */

@@ -15,7 +15,7 @@
  * until 40 ms later a new anchor stands. A counter that changed its speed while an anchor was used may have run ahead:
  * the time then stands still until the clock has caught up, and after three times the counter is used no more. Two
  * things cannot be seen before the anchor is renewed: that the counter jumped forward, or back by less than the anchor
- * is old. None that the kernel goes by does. One that stands still is seen by weir_clock_check, which
+ * is old. A counter that the kernel goes by does neither. One that stands still is seen by weir_clock_check, which
  * weir_limiter_maintain calls.
  *
  * Any thread; nothing is written to tell the time but every 100 ms. */
@@ -75,7 +75,7 @@ static inline uint64_t weir_clock_ticks(void)
 #endif
 }
 
-/* By the anchor, if it is younger than `times` 100 ms. The writer is waited for by nobody: who meets it reads again. */
+/* By the anchor, if it is younger than `times` 100 ms. False, too, if the anchor is just being replaced. */
 static inline bool weir_clock_told(struct weir_clock *clock, uint64_t ticks, uint64_t times, uint64_t *ret_ns)
 {
     const uint64_t sequence = __atomic_load_n(&clock->sequence, __ATOMIC_ACQUIRE);

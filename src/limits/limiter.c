@@ -41,11 +41,11 @@ static int read_secrets(struct weir_limiter *limiter, const struct weir_limiter_
     return 0;
 }
 
-/* Callers whose clocks never disagree may ask once with a time and once without: then it must be the same clock. */
+/* Who may ask once with a time and once without meets two clocks, which must not disagree by more than skew_max. */
 static bool init_clock(struct weir_limiter *limiter, const struct weir_limiter_options *o)
 {
     enum weir_clock_kind kind = (enum weir_clock_kind)o->clock;
-    if (kind == WEIR_CLOCK_AUTO && o->skew_none)
+    if (kind == WEIR_CLOCK_AUTO && limiter->skew_max_ns < WEIR_NS_PER_MS)
         kind = WEIR_CLOCK_MONOTONIC;
     const struct weir_clock_source machine = weir_clock_machine(kind);
     return weir_clock_init(&limiter->clock, kind, &machine);

@@ -12,7 +12,7 @@ int weir_ruleset_of(struct weir_config *config, struct weir_ruleset *ret_ruleset
     struct weir_config_fault *ret_fault = &ret_faults->list[0];
     struct weir_ruleset ruleset = { .config = config };
     struct weir_fault fault = { "", "" };
-    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN, .clock = WEIR_CLOCK_MONOTONIC };
     ret_faults->count = 1;
     int error = weir_limiter_create(&options, &ruleset.limiter, &fault);
     if (error) {

@@ -90,7 +90,8 @@ static int set_init(struct weir_replay_rules *set, const struct weir_replay *rep
     const struct weir_config *config = set->config;
     const struct weir_limiter_options options = { .memory_max = weir_min_u64(config->memory_max, WEIR_REPLAY_MEMORY),
                                                   .skew_max_ns = config->skew_max_ns,
-                                                  .skew_none = config->skew_max_ns == 0 };
+                                                  .skew_none = config->skew_max_ns == 0,
+                                                  .clock = WEIR_CLOCK_MONOTONIC };
     make_alone(set->config);
     error = weir_limiter_create(&options, &set->limiter, &fault);
     faults->count = 1;

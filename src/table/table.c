@@ -53,7 +53,8 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
         weir_table_deinit(table);
         return WEIR_ENOMEM;
     }
-    /* Half the latency of a miss; works without, too. Not so the first: clearing 2 MB would be the first decision's. */
+    /* Large pages halve the latency of a miss; it works without, too. The first 2 MB are small ones: to clear a large
+     * page takes milliseconds, for which the first decision would wait. */
     if (table->mapped > WEIR_TABLE_PAGE)
         (void)madvise((char *)memory + WEIR_TABLE_PAGE, table->mapped - WEIR_TABLE_PAGE, MADV_HUGEPAGE);
     return 0;

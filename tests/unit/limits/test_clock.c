@@ -375,10 +375,12 @@ static void limiter__has_the_clock_of_its_options(void **state)
         weir_limiter_destroy(limiter);
     else
         assert_string_equal(fault.field, "clock");
-    for (int skew_none = 0; skew_none < 2; skew_none++) { /* where no clocks may disagree there is only one */
-        options = (struct weir_limiter_options){ .memory_max = WEIR_MEMORY_MIN, .skew_none = skew_none };
+    const uint64_t skews[] = { 0, MS, MS - 1, 1 };
+    for (size_t i = 0; i < 5; i++) { /* where clocks may hardly disagree there is only one; at last not at all */
+        options = (struct weir_limiter_options){ .memory_max = WEIR_MEMORY_MIN, .skew_none = i == 4 };
+        options.skew_max_ns = i < 4 ? skews[i] : 0;
         assert_int_equal(weir_limiter_create(&options, &limiter, &fault), 0);
-        assert_int_equal(limiter->clock.counted, trusted && !skew_none);
+        assert_int_equal(limiter->clock.counted, trusted && i < 2);
         weir_limiter_destroy(limiter);
     }
 }
