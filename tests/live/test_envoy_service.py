@@ -10,6 +10,7 @@ import unittest
 
 import h2_raw
 from envoy_client import OK, OVER_LIMIT, SERVICE, UNITS, Envoy, grpc
+from grpc_case import GrpcCase
 from redis_server import Redis
 from weir_server import Resp, Weir
 
@@ -26,15 +27,7 @@ limits:
 '''
 
 
-class Case(unittest.TestCase):
-    def refused(self, code, function, *arguments, **options):
-        with self.assertRaises(grpc.RpcError) as caught:
-            function(*arguments, **options)
-        self.assertEqual(caught.exception.code(), code, caught.exception.details())
-        return caught.exception.details()
-
-
-class Decisions(Case):
+class Decisions(GrpcCase):
     @classmethod
     def setUpClass(cls):
         cls.weir = cls.enterClassContext(Weir(LIMITS, arguments=GRPC))
@@ -194,7 +187,7 @@ class Decisions(Case):
         self.assertEqual(self.envoy.ask({'user': 'race'}).statuses[0].limit_remaining, 4)
 
 
-class Json(Case):
+class Json(GrpcCase):
     """POST /json, as envoyproxy/ratelimit has it."""
 
     @classmethod
@@ -256,7 +249,7 @@ class Json(Case):
             self.assertEqual(self.post(self.question({'user': 'json'}), weir)[1]['statuses'][0]['limitRemaining'], 4)
 
 
-class Options(Case):
+class Options(GrpcCase):
     def test_count_all(self):
         with Weir('envoy: { count_all: true }\n' + LIMITS, arguments=GRPC) as weir, Envoy(weir.port('grpc')) as envoy:
             for _ in range(5):
@@ -308,7 +301,7 @@ auth: { required: always, tokens: [ { name: envoy, secret: 0123456789abcdef, rig
             self.assertEqual(envoy.ask({'user': 'u'}).statuses[0].limit_remaining, 4)
 
 
-class Shared(Case):
+class Shared(GrpcCase):
     CONFIG = '''
 engine: {{ redis: {{ servers: ["127.0.0.1:{port}"] }} }}
 cluster_secret: 000102030405060708090a0b0c0d0e0f

@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 import h2_raw
+from grpc_case import GrpcCase
 from ports import free_port
 from test_modules import mapped
 from test_tls import make_certificate
@@ -42,15 +43,7 @@ def metrics(weir):
     return subprocess.run(['curl', '-s', f'http://127.0.0.1:{weir.http}/metrics'], capture_output=True, text=True, check=True).stdout
 
 
-class Case(unittest.TestCase):
-    def refused(self, code, function, *arguments, **options):
-        with self.assertRaises(grpc.RpcError) as caught:
-            function(*arguments, **options)
-        self.assertEqual(caught.exception.code(), code, caught.exception.details())
-        return caught.exception.details()
-
-
-class Plain(Case):
+class Plain(GrpcCase):
     @classmethod
     def setUpClass(cls):
         cls.weir = cls.enterClassContext(Weir(arguments=GRPC))
@@ -127,7 +120,7 @@ class Plain(Case):
             self.assertNotIn('grpc', metrics(other))
 
 
-class Places(Case):
+class Places(GrpcCase):
     def test_a_configuration_says_where(self):
         with tempfile.TemporaryDirectory(prefix='weir-grpc-') as folder:
             path = f'{folder}/socket'
@@ -152,7 +145,7 @@ class Places(Case):
         self.assertIn('grpc would listen on 0.0.0.0 for anybody', done.stderr)
 
 
-class Secure(Case):
+class Secure(GrpcCase):
     @classmethod
     def setUpClass(cls):
         cls.path = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix='weir-grpc-')))
@@ -182,7 +175,7 @@ class Secure(Case):
         self.assertIn('NO_APPLICATION_PROTOCOL', str(caught.exception).upper().replace(' ', '_'))
 
 
-class End(Case):
+class End(GrpcCase):
     def test_a_drain_is_told(self):
         """A client is told twice: that there will be no more, and which call was the last; who watches, that it ends."""
         with Weir(arguments=GRPC) as weir, grpc.insecure_channel(f'127.0.0.1:{weir.port("grpc")}') as channel, \
