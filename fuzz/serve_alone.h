@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "observe/metrics.h"
-#include "serve/hold.h"
 #include "serve/loop.h"
 
 #define SERVE_ALONE_BOUND ((size_t)1 << 20)
@@ -42,17 +40,12 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
     weir_assert(!weir_limiter_create(&options, &common->limiter, &fault));
     weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
     weir_assert(!weir_setup_create(config, common->limiter, &setup, &config_fault));
-    weir_assert(!weir_metrics_create(1, &common->metrics) && !weir_holds_create(&common->holds) &&
-                !weir_guesses_init(&common->guesses));
-    weir_assert(!uv_loop_init(&loop->uv) && !uv_idle_init(&loop->uv, &loop->ready));
     setup->origin.by = "start";
     pthread_mutex_init(&common->reloads.lock, NULL);
-    loop->ready.data = loop;
-    loop->common = common;
-    loop->limiter = common->limiter;
-    loop->setup = setup;
+    atomic_store(&common->setup, setup);
     common->loops = loop;
     common->loop_count = 1;
+    weir_assert(!weir_common_init(common, 1) && !weir_loop_init(loop, common, &fault));
 }
 
 /* As a connection's turns do: what was not taken is shown again with more behind it, in memory of its own. */

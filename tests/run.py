@@ -268,7 +268,8 @@ def stage_fuzz(tally, options):
         done = pool.map(lambda target: fuzz_one(target, options.fuzz_seconds), targets)
         for target, (process, seconds) in zip(targets, done):
             failed = int(process.returncode != 0)
-            tally.add(target.name, 1 - failed, failed, 0, seconds, process.stdout, process.cpu_s)
+            found = '\n'.join(line for line in process.stdout.splitlines() if not line.startswith('#'))  # not its progress
+            tally.add(target.name, 1 - failed, failed, 0, seconds, found, process.cpu_s)
 
 
 def stage_live(tally, options):

@@ -211,6 +211,11 @@ static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t ind
 /* What all loops have counted; `offset` is that of a member of struct weir_counters. */
 uint64_t weir_loops_counted(const struct weir_common *common, size_t offset);
 
+/* What `loops` loops count into and remember with: from `metrics` and `guesses` to `tracer` and `fallback`. Set
+ * `started_ns` first. What an error leaves, weir_common_deinit takes. */
+int weir_common_init(struct weir_common *common, size_t loops);
+void weir_common_deinit(struct weir_common *common);
+
 /* The fault says what is wrong with the engine of the configuration. */
 int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct weir_fault *ret_fault);
 

@@ -14,13 +14,9 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/plural.h"
-#include "observe/hour.h"
-#include "observe/last.h"
 #include "observe/metrics.h"
-#include "observe/past.h"
 #include "observe/tracer.h"
 #include "rules/revise.h"
-#include "serve/hold.h"
 #include "serve/locks.h"
 #include "serve/marks.h"
 #include "serve/permit.h"
@@ -421,15 +417,8 @@ void weir_server_destroy(struct weir_server *server)
     weir_session_service_destroy(server->common.sessions);
     if (server->options.locks)
         server->options.locks->ops->destroy(server->options.locks);
-    weir_holds_destroy(server->common.holds);
-    weir_fallback_destroy(server->common.fallback);
-    weir_metrics_destroy(server->common.metrics);
-    weir_top_destroy(server->common.top);
-    weir_hour_destroy(server->common.hour);
-    weir_past_destroy(server->common.past);
-    weir_last_destroy(server->common.last);
+    weir_common_deinit(&server->common);
     weir_refusal_lines_destroy(server->common.refusal_lines);
-    weir_tracer_destroy(server->common.tracer);
     weir_own_limits_deinit(&server->common.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);

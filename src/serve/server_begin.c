@@ -6,19 +6,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "limits/fallback.h"
-#include "observe/hour.h"
-#include "observe/last.h"
-#include "observe/past.h"
 #include "serve/await.h"
 #include "serve/follower.h"
-#include "serve/hold.h"
 #include "serve/listen.h"
 #include "serve/locks.h"
 #include "serve/server_inside.h"
 #include "serve/sessions.h"
-
-#define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 
 static int init_locks(struct weir_server *server, size_t loops)
 {
@@ -51,24 +44,7 @@ int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fa
     wanted = wanted < WEIR_SERVER_THREADS_MAX ? wanted : WEIR_SERVER_THREADS_MAX;
     server->common.connections_room = weir_listen_room(wanted);
     server->common.permit_secret = server->options.permit_secret;
-    int error = weir_guesses_init(&server->common.guesses);
-    if (!error)
-        error = weir_metrics_create(wanted, &server->common.metrics);
-    if (!error)
-        error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
-    if (!error)
-        error = weir_hour_create(server->common.started_ns, &server->common.hour);
-    if (!error)
-        error = weir_past_create(wanted, server->common.started_ns, &server->common.past);
-    if (!error)
-        error = weir_last_create(&server->common.last);
-    if (!error)
-        error = weir_tracer_create(wanted, &server->common.tracer);
-    if (!error)
-        error = weir_holds_create(&server->common.holds);
-    if (!error)
-        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->common.started_ns,
-                                     &server->common.fallback);
+    int error = weir_common_init(&server->common, wanted);
     if (!error)
         error = init_locks(server, wanted);
     if (!error)

@@ -1,0 +1,3 @@
+ÿGET /learn.js HTTP/1.1
+Host: 127.0.0.1
+

@@ -1,0 +1,3 @@
+ÿGET /page.js HTTP/1.1
+Host: 127.0.0.1
+
