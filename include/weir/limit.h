@@ -96,7 +96,7 @@ struct weir_limit_spec {
     enum weir_mode mode;
     enum weir_on_full on_full;
     enum weir_on_change on_change;
-    uint64_t reserves;                    /* 1: there may be reservations of it; not for concurrency */
+    uint64_t reserves;                    /* 1: there may be reservations of it (weir/reserve.h); not for concurrency */
     uint64_t reserved[WEIR_RESERVED - 1]; /* 0 */
 };
 

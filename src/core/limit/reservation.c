@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The moves that there are, and the arithmetic of what is due. */
+ * The moves that there are, and the arithmetic of what is due. Called by limits/reserve.c. */
 #include "core/limit/reservation.h"
 
 #include "base/checked.h"
