@@ -59,14 +59,18 @@ struct weir_reserve_options {
     uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
-/* What was charged under one limit. Opaque. */
+/* What was charged at a time, and under one limit. Opaque. */
+struct weir_reserved_part {
+    uint64_t units;
+    uint64_t at;
+    uint64_t scale;
+};
+
 struct weir_reserved {
     weir_limit_id limit;
     struct weir_key key;
     uint64_t epoch;
-    struct {
-        uint64_t units, at, scale;
-    } parts[WEIR_RESERVE_PARTS_MAX];
+    struct weir_reserved_part parts[WEIR_RESERVE_PARTS_MAX];
 };
 
 /* A ticket. The caller may read the first three members, may move and copy it, and owns nothing through it. Only the
@@ -76,7 +80,8 @@ struct weir_reservation {
     uint64_t end_ns; /* when its ttl ends, on the clock of the calls' now_ns */
     uint64_t count;  /* limits that were charged the amount */
     uint64_t life[6];
-    uint64_t permit, permits_count;
+    uint64_t permit;
+    uint64_t permits_count;
     struct weir_key permits[WEIR_RESERVE_PERMITS_MAX];
     uint64_t reserved[WEIR_RESERVED]; /* 0 */
     struct weir_reserved limits[WEIR_RESERVE_LIMITS_MAX];
