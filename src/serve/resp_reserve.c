@@ -85,8 +85,15 @@ void weir_resp_reserve(const struct weir_resp_call *call)
                               WEIR_ATTRIBUTES_MAX);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        attributes[i] = (struct weir_attribute){ call->args[3 + 2 * i], call->args[4 + 2 * i] };
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_slice name = call->args[3 + 2 * i];
+        /* As an attribute of that name no limit would see it: it would be admitted uncounted. */
+        if (name.size > 0 && memchr(name.data, '=', name.size)) {
+            weir_resp_reply_error(call, "ERR an attribute and its value are two words: user ada, not user=ada");
+            return;
+        }
+        attributes[i] = (struct weir_attribute){ name, call->args[4 + 2 * i] };
+    }
     ask.ttl_ns = ns_of(ttl_ms);
     struct weir_question question = { .attributes = attributes, .count = count, .cost = 1, .reserve = &ask };
     int error = weir_reserve_question(&question, attributes, &amount, &fault);

@@ -293,6 +293,7 @@ class BadInput(Case):
                               (('WEIR.RESERVE', 'all', 1000, 'kind', 'llm', 'user', 'r'), b'amount'),
                               (('WEIR.RESERVE', 5, -1, 'kind', 'llm', 'user', 'r'), b'ttl_ms'),
                               (('WEIR.RESERVE', 5, 365 * 86400 * 1000, 'kind', 'llm', 'user', 'r'), b'must be 1 to 600000'),
+                              (('WEIR.RESERVE', 5, 1000, 'user=ada', 'x'), b'two words'),
                               (('WEIR.RESERVE', 5, 1000, 'kind'), b'Usage'), (('WEIR.RESERVE', 5), b'wrong number'),
                               (('WEIR.SETTLE', 'x'), b'wrong number'), (('WEIR.SETTLE', 'x', -1), b'actual'),
                               (('WEIR.SETTLE', 'x', BIG), b'actual'), (('WEIR.EXTEND', 'x', 0), b'more'),
@@ -318,6 +319,7 @@ class BadInput(Case):
             self.assertEqual((status, headers['Retry-After']), (503, '1'), answer)
             self.assertEqual(self.ask('DELETE', f'/v1/reservations/{first}', None, weir)[0], 200)
             self.assertEqual(resp.ask('WEIR.RESERVE', 1, 600000, 'kind', 'crowd')[0], 1)  # who has ended gives way
+            self.assertEqual(self.ask('GET', f'/v1/reservations/{first}', None, weir)[0], 404)  # and its id is nobody's
 
 
 if __name__ == '__main__':

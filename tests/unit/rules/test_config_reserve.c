@@ -15,6 +15,8 @@ static const struct bad bad_reserves[] = {
     { TOKENS "    reserve_max: .5", 5, 18, WEIR_ERANGE, "must be 0.001 to 1" },
     { TOKENS "    reserve_max: 1.", 5, 18, WEIR_ERANGE, "must be 0.001 to 1" },
     { TOKENS "    reserve_max: 50%", 5, 18, WEIR_ERANGE, "must be 0.001 to 1" },
+    { TOKENS "    reserve_max: 0.5x", 5, 18, WEIR_ERANGE, "must be 0.001 to 1" },
+    { TOKENS "    reserve_max: 0.5001", 5, 18, WEIR_ERANGE, "three decimals at most" },
     { TOKENS "    reserve_max: 99999999999", 5, 18, WEIR_ERANGE, "must be 0.001 to 1" },
     { TOKENS "    reserve_max: [1]", 5, 18, WEIR_EPROTO, "reserve_max must be" },
     { TOKENS "    reserve_ttl_max: 999ms", 5, 22, WEIR_ERANGE,
