@@ -123,7 +123,7 @@ int weir_reserve_decide(struct weir_loop *loop, const struct weir_question *ques
                         struct weir_outcome *outcome, struct weir_fault *fault)
 {
     struct weir_reservations *r = loop->common->reservations;
-    struct wish wish;
+    struct wish wish = { 0 };
     pthread_mutex_lock(&r->lock);
     int error = read_wish(loop, &outcome->match, &wish, fault);
     if (!error)
@@ -173,7 +173,7 @@ static int extend(struct weir_loop *loop, struct weir_reserve_record *record, ui
 {
     struct weir_reservations *r = loop->common->reservations;
     struct weir_reservation ticket;
-    struct wish wish;
+    struct wish wish = { 0 };
     uint64_t ttl_ns = 0;
     if (!find_rules(loop, record, &outcome->match))
         return WEIR_ESTALE;
