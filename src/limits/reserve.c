@@ -5,6 +5,7 @@
  * that a reservation outlives changes of the limits. */
 #include "weir/reserve.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -28,6 +29,12 @@ static void keep_life(struct weir_reservation *reservation, const struct weir_re
     memcpy(reservation->life, life, sizeof *life);
     reservation->held = life->state == WEIR_RESERVATION_OPEN ? life->held : 0;
     reservation->end_ns = life->end_ns;
+}
+
+/* Of a ticket what there is. */
+static void copy(struct weir_reservation *to, const struct weir_reservation *from)
+{
+    memcpy(to, from, offsetof(struct weir_reservation, limits) + (size_t)from->count * sizeof from->limits[0]);
 }
 
 static struct weir_reserve_marks *marks_of(const struct weir_limiter *limiter)
@@ -144,7 +151,7 @@ int weir_limiter_extend(struct weir_limiter *limiter, struct weir_reservation *r
                         struct weir_verdict *ret_verdicts)
 {
     struct weir_charge charges[WEIR_RESERVE_LIMITS_MAX];
-    struct weir_reservation next = *reservation;
+    struct weir_reservation next;
     struct weir_reservation_life life = life_of(reservation);
     struct weir_reserving reserving = { .part = life.parts };
     const struct weir_time now = weir_decide_time(limiter, time);
@@ -153,6 +160,7 @@ int weir_limiter_extend(struct weir_limiter *limiter, struct weir_reservation *r
     int error = weir_reservation_extends(&life, more, now.now_ns);
     if (error)
         return error;
+    copy(&next, reservation);
     reserving.end_ns = weir_add_sat(now.now_ns, ttl_ns);
     for (size_t i = 0; i < next.count; i++) {
         charges[i] = (struct weir_charge){ .limit = next.limits[i].limit, .key = next.limits[i].key, .cost = more };
@@ -164,7 +172,7 @@ int weir_limiter_extend(struct weir_limiter *limiter, struct weir_reservation *r
     renew_permits(limiter, &next, &now);
     weir_reservation_extend(&life, more, ttl_ns, now.now_ns);
     keep_life(&next, &life);
-    *reservation = next;
+    copy(reservation, &next);
     return 0;
 }
 

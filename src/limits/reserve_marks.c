@@ -248,7 +248,8 @@ void weir_reserve_marks_charged(struct weir_reserve_marks *marks, const struct w
     struct weir_reserve_marks_shard *shard = lock_shard(marks, reserved->key.hash);
     struct weir_mark_entry *entry = entry_at(shard, *find(marks, shard, reserved->key.hash));
     weir_assert(part < WEIR_RESERVE_PARTS_MAX);
-    if (entry) {
+    reserved->parts[part] = (struct weir_reserved_part){ .units = units, .scale = WEIR_RESERVE_SCALE };
+    if (entry) { /* else it gave way to another since: nothing will come back */
         const struct weir_reserve_part charged = weir_reserve_part_of(limit, state, units);
         if (entry->mark.epoch == 0) {
             weir_reserve_mark_init(&entry->mark, limit, state, event, next_epoch(marks));
