@@ -14,6 +14,7 @@
 #include "observe/logger.h"
 #include "observe/top.h"
 #include "rules/block.h"
+#include "rules/reserve.h"
 #include "weir/limiter.h"
 #include "weir/session.h"
 #include "wire/forwarded.h"
@@ -209,9 +210,10 @@ struct weir_config_limit {
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
-    uint64_t lease_ns;          /* concurrency: 30 s; 1 s to 366 days. Its specs have it as their period */
-    uint64_t cost;              /* units per unit of the request's cost */
-    const char *cost_attribute; /* the attribute that carries it; NULL = `cost` */
+    uint64_t lease_ns;                  /* concurrency: 30 s; 1 s to 366 days. Its specs have it as their period */
+    uint64_t cost;                      /* units per unit of the request's cost */
+    const char *cost_attribute;         /* the attribute that carries it; NULL = `cost` */
+    struct weir_config_reserve reserve; /* only where `cost_attribute` is `amount` */
     unsigned ipv6_prefix;
     enum weir_sharing sharing;
     uint64_t slack;        /* batched, gossip: units per node; 0 = max(1, n / (10 N)) */

@@ -13,9 +13,12 @@ struct weir_question {
     uint64_t cost;
     bool peek;
     bool can_wait; /* the answer may be held: see outcome->waiter */
+    struct weir_reserve_ask
+        *reserve; /* not NULL: it is a reserve (serve/reserve.h), which never waits and never peeks */
 };
 
 struct weir_hold_waiter;
+struct weir_reserve_ask;
 struct weir_transaction;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at

@@ -14,5 +14,8 @@ void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_commo
 /* weir_admitted_units_total and its like: of limits with one counter for all requests. */
 void weir_http_metrics_units(struct weir_prometheus *out, const struct weir_loop *loop);
 
+/* weir_reservations_open and its like. */
+void weir_http_metrics_reserve(struct weir_prometheus *out, const struct weir_loop *loop);
+
 /* weir_top_refused: of the keys that GET /v1/top tells of. */
 void weir_http_metrics_top(struct weir_prometheus *out, const struct weir_loop *loop);
