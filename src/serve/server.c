@@ -143,9 +143,14 @@ static void revise(struct weir_server *server)
                                       sizeof(said));
         if (!next) {
             server->again_ns = now_ns + WEIR_NS_PER_SECOND;
+            if (!server->unrevised)
+                say(server, WEIR_LOG_ERROR, "revise_failed",
+                    "other nodes have newer definitions, which this one cannot take; it tries each second: %s", said);
+            server->unrevised = true;
             return;
         }
     }
+    server->unrevised = false;
     server->generation = generation;
     if (next) {
         say_replaced(server, next->config, said);

@@ -4,6 +4,7 @@
 over, and a node goes on, and starts, without the store."""
 import json
 import pathlib
+import signal
 import tempfile
 import time
 import types
@@ -178,6 +179,31 @@ class InSqlite(Case):
             weir.process.send_signal(1)
             wait_for(lambda: json.loads(get(weir, '/v1/top'))['keys'] == 'text', 'the file is not read')
             self.assertEqual(version(weir), 3)
+
+    def test_a_version_does_not_read_files_of_secrets_again(self):
+        """One that is being replaced would keep the node at the version before, and one that was replaced is SIGHUP's."""
+        old, new = 'abcdefghijklmnopqrst', 'zyxwvutsrqponmlkjihg'
+        token = self.folder / 'token'
+        token.write_text(old, encoding='utf-8')
+        self.store.appended(0, rules('1/day'))
+        more = f'auth: {{ required: always, tokens: [ {{ name: app, secret_file: {token}, rights: [all] }} ] }}\n'
+
+        def shown(secret):
+            request = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/limits', headers={'X-Weir-Token': secret})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read())['rules']['version']
+
+        with Weir(self.config(self.spec, more=more)) as weir:
+            token.write_text(new, encoding='utf-8')
+            self.store.appended(1, rules('2/day'))
+            wait_for(lambda: shown(old) == 2, 'not followed')
+            token.unlink()
+            self.store.appended(2, rules('3/day'))
+            wait_for(lambda: shown(old) == 3, 'not followed')
+            token.write_text(new, encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: weir.output().count('reloaded:') == 3, 'no reload')
+            self.assertEqual(shown(new), 3)
 
     def test_who_names_a_store_has_no_limits_in_the_file(self):
         self.store.appended(0, rules('1/day'))
