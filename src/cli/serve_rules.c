@@ -129,6 +129,7 @@ bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **c
                           struct weir_serve_said *ret_said)
 {
     struct weir_serve_said wrong;
+    struct weir_follower_view view;
     struct weir_fault fault = { 0 };
     bool first = !rules->follower, named = (*config)->rules.store.size > 0;
     if (!named && first)
@@ -145,7 +146,9 @@ bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **c
         *ret_said = wrong;
         return false;
     }
-    weir_serve_warn(*config, "%s; the version that is kept here decides until there is a newer one", wrong.text);
+    weir_follower_view(rules->follower, &view);
+    weir_serve_warn(*config, "%s; the version that is %s decides until there is a newer one", wrong.text,
+                    view.from_kept ? "kept here" : "the newest in the store");
     return true;
 }
 
