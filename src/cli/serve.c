@@ -338,7 +338,10 @@ static int run(struct serving *serving, struct weir_setup *setup)
         return WEIR_EXIT_ERROR;
     }
     const struct weir_lock_engine *locks = options.locks;
+    struct weir_config *before = weir_serve_rules_before(&serving->rules, config);
+    options.before = before;
     int error = weir_server_create(&options, &server, &fault);
+    weir_config_destroy(before);
     if (error) {
         fprintf(stderr, "weir: %s\n", fault.text[0] ? fault.text : weir_error_text(error));
         weir_setup_destroy(setup);

@@ -179,6 +179,18 @@ void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct w
                         view.fault);
 }
 
+struct weir_config *weir_serve_rules_before(const struct weir_serve_rules *rules, const struct weir_config *config)
+{
+    struct weir_config *before = NULL;
+    const struct weir_slice text = rules->follower ? weir_follower_before(rules->follower)
+                                                   : (struct weir_slice){ NULL, 0 };
+    struct weir_config_faults *faults = text.data ? calloc(1, sizeof(*faults)) : NULL;
+    if (faults && weir_config_with_rules(config, text, &before, faults))
+        before = NULL; /* not for the configuration of today */
+    free(faults);
+    return before;
+}
+
 void weir_serve_rules_catch_up(const struct weir_serve_rules *rules)
 {
     if (rules->follower)

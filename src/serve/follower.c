@@ -37,6 +37,8 @@ struct weir_follower {
     void *context;
     pthread_t thread;
     bool started;
+    char *before; /* as weir_follower_before says */
+    size_t before_size;
     struct weir_rule_head seen, begun;                          /* the thread's: it was looked at; by it this starts */
     uint64_t keep_after_ns, tell_after_ns, exceptions_after_ns; /* the thread's */
     atomic_bool left;                          /* a successor keeps and tells in the place of this one */
@@ -111,7 +113,8 @@ static int put_kept(struct weir_follower *follower, bool if_ahead, struct weir_f
     if (error)
         return error;
     if (if_ahead && !weir_follower_is_behind(&follower->newest, follower->view.looked, &head)) {
-        free(text);
+        follower->before = text;
+        follower->before_size = memcmp(head.store, follower->newest.store, sizeof(head.store)) == 0 ? size : 0;
         return 0;
     }
     put_newest(follower, &head, text, size, 0);
@@ -222,6 +225,11 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     return 0;
 }
 
+struct weir_slice weir_follower_before(const struct weir_follower *follower)
+{
+    return (struct weir_slice){ follower->before_size > 0 ? follower->before : NULL, follower->before_size };
+}
+
 void weir_follower_catch_up(struct weir_follower *follower)
 {
     const uint64_t timeout_ns = weir_min_u64(follower->timeout_ns, CATCH_UP_NS);
@@ -241,6 +249,7 @@ void weir_follower_destroy(struct weir_follower *follower)
     weir_rule_store_close(follower->store);
     pthread_mutex_destroy(&follower->mutex);
     free(follower->text);
+    free(follower->before);
     free(follower->unkept);
     free(follower->kept);
     free(follower->exceptions_kept);

@@ -48,6 +48,10 @@ const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follow
  * store has, which is behind it. WEIR_ENOENT: there is none. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
+/* By what this node decided last, if that is a version of the store, is kept here, and is not behind it: a text as long
+ * as the follower. What the newest version has otherwise came while this node did not run. */
+struct weir_slice weir_follower_before(const struct weir_follower *follower);
+
 /* Before the start, where one takes over: what was banned since this was opened, which the predecessor knows. It asks
  * only shortly, for nobody decides meanwhile; the thread asks again in any case. */
 void weir_follower_catch_up(struct weir_follower *follower);

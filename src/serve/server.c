@@ -325,7 +325,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     if (!error)
         error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
-        error = weir_own_limits_init(&server->common.revisor, options->setup->config);
+        error = weir_own_limits_init(&server->common.revisor, options->before, options->setup->config);
+    server->options.before = NULL; /* the caller's, who destroys it */
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules,
                                           server->common.revisor.revisions, &server->uv, &server->gossip, ret_fault);
