@@ -31,9 +31,9 @@ struct weir_follower_options {
 
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
- * asked, or is behind it, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
- * is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault says what is
- * wrong with the store. */
+ * asked, or is behind it, the one that is kept here. Blocks for timeout_ns, once for each version that is for others.
+ * WEIR_ENOENT: there is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault
+ * says what is wrong with the store. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
@@ -48,8 +48,8 @@ const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follow
  * store has, which is behind it. WEIR_ENOENT: there is none. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
-/* By what this node decided last, if that is a version of the store, is kept here, and is not behind it: a text as long
- * as the follower. What the newest version has otherwise came while this node did not run. */
+/* By what this node decided last, if that is kept here, and is a version of the store: a text as long as the follower.
+ * What the newest version has otherwise came while this node did not run. NULL: not known. */
 struct weir_slice weir_follower_before(const struct weir_follower *follower);
 
 /* Before the start, where one takes over: what was banned since this was opened, which the predecessor knows. It asks
