@@ -135,7 +135,7 @@ int weir_exception_follower_look(struct weir_exception_follower *follower, struc
 {
     const uint64_t over = follower->over;
     const bool known = follower->known;
-    bool behind = !known || memcmp(follower->store, id, sizeof(follower->store)) != 0;
+    bool behind = !follower->known || memcmp(follower->store, id, sizeof(follower->store)) != 0;
     int error = behind ? 0 : read_on(follower, store, timeout_ns, wall_ns, &behind, ret_fault);
     follower->is_full = follower->is_full || (over == 0 && follower->over > 0);
     if (!error && (behind || follower->is_full)) {

@@ -32,8 +32,8 @@ struct weir_follower_options {
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
  * asked, or is behind it, the one that is kept here. Blocks for timeout_ns, once for each version that is for others.
- * WEIR_ENOENT: there is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault
- * says what is wrong with the store. */
+ * WEIR_ENOENT: there is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the
+ * fault says what is wrong with the store. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
