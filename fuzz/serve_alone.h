@@ -41,7 +41,7 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
     weir_assert((size_t)snprintf(config_text, sizeof(config_text), "%s%s", listen, limits) < sizeof(config_text));
     weir_assert(!weir_limiter_create(&options, &common->limiter, &fault));
     weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
-    weir_assert(!weir_setup_create(config, common->limiter, &setup, &config_fault));
+    weir_assert(!weir_setup_create(config, common->limiter, NULL, &setup, &config_fault));
     setup->origin.by = "start";
     pthread_mutex_init(&common->reloads.lock, NULL);
     atomic_store(&common->setup, setup);

@@ -63,8 +63,8 @@ static struct weir_config *load_or_print(struct serving *serving)
 static struct weir_setup *make_or_print(const struct serving *serving, struct weir_config *config)
 {
     struct weir_serve_said said;
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, config,
-                                                     "start", &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, NULL,
+                                                     config, "start", &said);
     if (setup)
         setup->origin.rules = serving->rules.head;
     else
@@ -138,8 +138,9 @@ static struct weir_setup *make_next_setup(void *context, struct weir_revisions *
     const struct weir_rule_head rules = again ? in_force->origin.rules : serving->rules.head;
     bool newer = !weir_rule_head_same(&rules, &in_force->origin.rules);
     const char *by = same ? in_force->origin.by : again ? "revision" : newer ? "rules" : "SIGHUP";
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, config,
-                                                     by, &said);
+    const struct weir_setup *same_file = what == WEIR_RELOAD_FILE ? NULL : in_force;
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter,
+                                                     same_file, config, by, &said);
     if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
         return NULL;
@@ -337,7 +338,10 @@ static int run(struct serving *serving, struct weir_setup *setup)
         return WEIR_EXIT_ERROR;
     }
     const struct weir_lock_engine *locks = options.locks;
+    struct weir_config *before = weir_serve_rules_before(&serving->rules, config);
+    options.before = before;
     int error = weir_server_create(&options, &server, &fault);
+    weir_config_destroy(before);
     if (error) {
         fprintf(stderr, "weir: %s\n", fault.text[0] ? fault.text : weir_error_text(error));
         weir_setup_destroy(setup);

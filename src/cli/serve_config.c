@@ -140,14 +140,14 @@ static const char *source_of(const struct weir_serve_flags *flags, const struct 
 }
 
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, const struct weir_serve_rules *rules,
-                                         struct weir_limiter *limiter, struct weir_config *config, const char *by,
-                                         struct weir_serve_said *ret_said)
+                                         struct weir_limiter *limiter, const struct weir_setup *before,
+                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said)
 {
     struct weir_setup *setup = NULL;
     struct weir_config_fault fault = { 0 };
     if (!config)
         return NULL;
-    if (weir_setup_create(config, limiter, &setup, &fault)) {
+    if (weir_setup_create(config, limiter, before, &setup, &fault)) {
         if (config->stored.size > 0 && fault.mark.line > 0) /* only limits have a place */
             weir_serve_rules_say(rules, &fault, ret_said);
         else

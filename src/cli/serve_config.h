@@ -41,10 +41,11 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
  * ret_said says which. Such a configuration does not start. */
 bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said);
 
-/* Takes over the configuration, which may be NULL: then it says nothing more. NULL: ret_said says why. */
+/* Takes over the configuration, which may be NULL: then it says nothing more. `before`: as of weir_setup_create. NULL:
+ * ret_said says why. */
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, const struct weir_serve_rules *rules,
-                                         struct weir_limiter *limiter, struct weir_config *config, const char *by,
-                                         struct weir_serve_said *ret_said);
+                                         struct weir_limiter *limiter, const struct weir_setup *before,
+                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said);
 
 /* ---- what a reload does not take ---- */
 

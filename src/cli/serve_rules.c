@@ -129,6 +129,7 @@ bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **c
                           struct weir_serve_said *ret_said)
 {
     struct weir_serve_said wrong;
+    struct weir_follower_view view;
     struct weir_fault fault = { 0 };
     bool first = !rules->follower, named = (*config)->rules.store.size > 0;
     if (!named && first)
@@ -145,7 +146,9 @@ bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **c
         *ret_said = wrong;
         return false;
     }
-    weir_serve_warn(*config, "%s; the version that is kept here decides until there is a newer one", wrong.text);
+    weir_follower_view(rules->follower, &view);
+    weir_serve_warn(*config, "%s; the version that is %s decides until there is a newer one", wrong.text,
+                    view.from_kept ? "kept here" : "the newest in the store");
     return true;
 }
 
@@ -174,6 +177,18 @@ void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct w
     if (view.from_kept && view.failing)
         weir_serve_warn(config, "the store of rules cannot be asked (%s): the version that is kept here decides",
                         view.fault);
+}
+
+struct weir_config *weir_serve_rules_before(const struct weir_serve_rules *rules, const struct weir_config *config)
+{
+    struct weir_config *before = NULL;
+    const struct weir_slice text = rules->follower ? weir_follower_before(rules->follower)
+                                                   : (struct weir_slice){ NULL, 0 };
+    struct weir_config_faults *faults = text.data ? calloc(1, sizeof(*faults)) : NULL;
+    if (faults && weir_config_with_rules(config, text, &before, faults))
+        before = NULL; /* not for the configuration of today */
+    free(faults);
+    return before;
 }
 
 void weir_serve_rules_catch_up(const struct weir_serve_rules *rules)

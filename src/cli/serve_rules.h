@@ -31,6 +31,10 @@ void weir_serve_rules_format(const struct weir_serve_rules *rules, char *buffer,
 /* Of a start: which version is served, and whether the store could be asked. */
 void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct weir_config *config);
 
+/* The configuration with what this node decided by last, as far as that is kept here and `config` allows it; else NULL.
+ * weir_config_destroy it. */
+struct weir_config *weir_serve_rules_before(const struct weir_serve_rules *rules, const struct weir_config *config);
+
 /* Of one that takes over: whom the weir before it may have heard is banned meanwhile. */
 void weir_serve_rules_catch_up(const struct weir_serve_rules *rules);
 

@@ -70,7 +70,7 @@ static bool rehearse(const struct weir_serve_flags *flags, struct weir_config *c
     char text[512];
     if (!weir_serve_state_check(flags, config) || !weir_serve_limiter_make(flags, config, NULL, &limiter))
         return false;
-    int error = weir_setup_create(config, limiter, &setup, &fault);
+    int error = weir_setup_create(config, limiter, NULL, &setup, &fault);
     if (error) {
         weir_config_fault_format(&fault, flags->config_file ? flags->config_file : "weir: the example limits", text,
                                  sizeof(text));

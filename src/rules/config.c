@@ -226,6 +226,7 @@ struct reading {
     size_t size;
     const char *directory;
     struct weir_slice stored;
+    const struct weir_secret_read *secrets; /* those of the configuration of which this one has the text */
 };
 
 static int keep_texts(struct weir_decode *decode, const struct reading *reading)
@@ -261,6 +262,7 @@ static int parse(const struct reading *reading, struct weir_config **ret_config,
         .fault = list,
         .fault_last = list + room - 1,
         .directory = reading->directory,
+        .secrets = reading->secrets,
     };
     list->text[0] = '\0';
     int error = tree && config ? 0 : weir_decode_nomem(&decode);
@@ -370,7 +372,8 @@ int weir_config_again(const struct weir_config *config, struct weir_config **ret
 {
     struct weir_config_fault fault;
     size_t count;
-    const struct reading reading = { config->source.data, config->source.size, config->directory, config->stored };
+    const struct reading reading = { config->source.data, config->source.size, config->directory, config->stored,
+                                     config->secrets };
     return parse(&reading, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
 }
 
@@ -378,7 +381,8 @@ int weir_config_with_rules(const struct weir_config *config, struct weir_slice s
                            struct weir_config_faults *ret_faults)
 {
     weir_assert(config->rules.store.size > 0);
-    const struct reading reading = { config->source.data, config->source.size, config->directory, stored };
+    const struct reading reading = { config->source.data, config->source.size, config->directory, stored,
+                                     config->secrets };
     return parse(&reading, ret_config, ret_faults->list, WEIR_CONFIG_FAULTS_MAX, &ret_faults->count);
 }
 

@@ -445,7 +445,8 @@ struct weir_config {
     uint64_t checksum;        /* of the text, byte by byte: to tell two files apart, not to keep secrets */
     struct weir_slice source; /* the text, and where files named in it are looked for; NULL = the working directory */
     const char *directory;
-    struct weir_slice stored; /* the set of rules from the store, if there is one: marks of limits are of this text */
+    const struct weir_secret_read *secrets; /* what files named in it said (secret_decode.h) */
+    struct weir_slice stored; /* the set of rules from the store, if any: marks of limits are of this text */
     struct weir_config_warning *warnings; /* in the order of their place in the text */
     size_t warnings_count;
     size_t warnings_dropped;

@@ -12,7 +12,8 @@ struct weir_decode {
     struct weir_config_fault *fault, *fault_last; /* the next one is told here, and others up to there */
 
     const char *directory; /* where relative secret files are looked for; NULL = the working directory */
-    bool partial;          /* what stands beside the limits has errors: how these are shared is not judged */
+    const struct weir_secret_read *secrets; /* files of secrets that were read before, and are not read again */
+    bool partial; /* what stands beside the limits has errors: how these are shared is not judged */
 };
 
 #define WEIR_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

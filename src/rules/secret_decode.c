@@ -71,6 +71,27 @@ static int file_read(struct weir_decode *decode, struct weir_mark mark, const ch
     return error;
 }
 
+static const struct weir_secret_read *read_before(const struct weir_secret_read *list, const char *path)
+{
+    while (list && strcmp(list->path, path) != 0)
+        list = list->next;
+    return list;
+}
+
+/* A copy of it, also for who makes another configuration of the same text. */
+static int keep(struct weir_decode *decode, const char *path, struct weir_slice secret, struct weir_slice *ret_secret)
+{
+    struct weir_secret_read *read = weir_arena_alloc(decode->arena, 1, sizeof(*read));
+    const char *name = weir_arena_copy(decode->arena, path, strlen(path) + 1);
+    secret.data = weir_arena_copy(decode->arena, secret.data, secret.size);
+    if (!read || !name || !secret.data)
+        return weir_decode_nomem(decode);
+    *read = (struct weir_secret_read){ decode->config->secrets, name, secret };
+    decode->config->secrets = read;
+    *ret_secret = secret;
+    return 0;
+}
+
 int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
                             enum weir_secret_kind kind, struct weir_slice *ret_secret)
 {
@@ -85,18 +106,17 @@ int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_n
     int size = snprintf(path, sizeof(path), "%s%s", relative ? decode->directory : "", written);
     if (size < 0 || (size_t)size >= sizeof(path) || memchr(written, '\0', value->text.size))
         return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "%s must be a path", name);
-    error = file_read(decode, value->mark, name, path, text, sizeof(text), &length);
+    const struct weir_secret_read *before = read_before(decode->secrets, path);
+    if (!before)
+        error = file_read(decode, value->mark, name, path, text, sizeof(text), &length);
     if (error)
         return error;
     const char *newline = memchr(text, '\n', length);
-    struct weir_slice secret = { text, newline ? (size_t)(newline - text) : length };
+    const struct weir_slice secret = before ? before->secret
+                                            : (struct weir_slice){ text, newline ? (size_t)(newline - text) : length };
     error = secret_check(decode, value->mark, kind, secret);
-    if (!error) {
-        secret.data = weir_arena_copy(decode->arena, text, secret.size);
-        error = secret.data ? 0 : weir_decode_nomem(decode);
-    }
     if (!error)
-        *ret_secret = secret;
+        error = keep(decode, path, secret, ret_secret);
     explicit_bzero(text, sizeof(text));
     return error;
 }

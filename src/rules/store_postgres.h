@@ -70,7 +70,9 @@ extern const char *const weir_rule_sql_columns; /* is all there that a schema 1 
 
 /* ---- store_postgres_text_exceptions.c: the log of exceptions ---- */
 
-extern const char *const weir_rule_sql_exceptions_there;  /* whether the table is, "t" or "f" */
+extern const char *const weir_rule_sql_exceptions_there; /* whether the table is, "t" or "f" */
+extern const char
+    *const weir_rule_sql_exceptions_maker; /* who else than this role must make it; "" or no row: nobody */
 extern const char *const weir_rule_sql_exceptions_create; /* unless it is there */
 extern const char *const weir_rule_sql_exceptions_judge;  /* null, or why the table is not to be used */
 extern const char *const weir_rule_sql_exceptions_level;  /* whether it has a column for names of levels */

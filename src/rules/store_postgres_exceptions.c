@@ -47,6 +47,23 @@ static int ask_text(struct weir_rule_postgres *postgres, const char *template, b
     return weir_rule_postgres_ask(postgres, &question, deadline_ns, ret_fault);
 }
 
+/* Nobody takes a table of some other role's: one made by who may only change rules would be refused by the nodes. */
+static int make(struct weir_rule_postgres *postgres, uint64_t deadline_ns, struct weir_fault *ret_fault)
+{
+    char text[WEIR_PG_FAULT_SIZE];
+    int error = ask_text(postgres, weir_rule_sql_exceptions_maker, false, deadline_ns, text, ret_fault);
+    if (error)
+        return error;
+    if (text[0])
+        return weir_fault_format(
+            ret_fault, WEIR_EDOWN, "store",
+            "there is no table of exceptions, and %.63s, whose the other tables are, must make it: "
+            "docs/exceptions.md",
+            text);
+    error = ask_text(postgres, weir_rule_sql_exceptions_create, true, deadline_ns, text, ret_fault);
+    return error == WEIR_EUNKNOWN ? WEIR_EDOWN : error; /* nothing of the change was asked yet */
+}
+
 /* *ret_there: it can be used. */
 static int look(struct weir_rule_postgres *postgres, bool makes, uint64_t deadline_ns, bool *ret_there,
                 struct weir_fault *ret_fault)
@@ -59,9 +76,7 @@ static int look(struct weir_rule_postgres *postgres, bool makes, uint64_t deadli
     error = ask_text(postgres, weir_rule_sql_exceptions_there, false, deadline_ns, text, ret_fault);
     bool there = strcmp(text, "t") == 0;
     if (!error && !there && makes) {
-        error = ask_text(postgres, weir_rule_sql_exceptions_create, true, deadline_ns, text, ret_fault);
-        if (error == WEIR_EUNKNOWN) /* nothing of the change was asked yet */
-            error = WEIR_EDOWN;
+        error = make(postgres, deadline_ns, ret_fault);
         there = true;
     }
     if (!error && there)

@@ -16,6 +16,10 @@
 
 const char *const weir_rule_sql_exceptions_there = "; SELECT to_regclass('@_exceptions'::text) IS NOT NULL";
 
+const char *const weir_rule_sql_exceptions_maker = "; SELECT owner.rolname " WEIR_RULE_SQL_JUDGED
+                                                   "= '@'::regclass AND me.oid NOT IN (relowner, datdba) AND NOT "
+                                                   "me.rolsuper";
+
 const char *const weir_rule_sql_exceptions_create =
     "; SELECT pg_advisory_xact_lock(8531346731852853363); "
     "CREATE TABLE IF NOT EXISTS @_exceptions (number bigint PRIMARY KEY CHECK (number > 0), kind smallint NOT NULL, "

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "serve/follower.h"
 
 #define ENDED_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND) /* what ended so long ago is not put there at all */
 
@@ -133,6 +134,7 @@ int weir_exception_follower_look(struct weir_exception_follower *follower, struc
                                  struct weir_fault *ret_fault)
 {
     const uint64_t over = follower->over;
+    const bool known = follower->known;
     bool behind = !follower->known || memcmp(follower->store, id, sizeof(follower->store)) != 0;
     int error = behind ? 0 : read_on(follower, store, timeout_ns, wall_ns, &behind, ret_fault);
     follower->is_full = follower->is_full || (over == 0 && follower->over > 0);
@@ -141,7 +143,20 @@ int weir_exception_follower_look(struct weir_exception_follower *follower, struc
         if (!error) {
             follower->known = true;
             memcpy(follower->store, id, sizeof(follower->store));
+            follower->gone_back += known ? behind : follower->number < follower->expected;
         }
     }
     return error;
+}
+
+void weir_exception_follower_see(const struct weir_exception_follower *follower, struct weir_follower_view *ret_view)
+{
+    ret_view->exceptions_change = follower->number;
+    ret_view->exceptions_count = weir_excepted_keys_count(follower->keys);
+    ret_view->exceptions_levels = weir_excepted_keys_levels(follower->keys);
+    ret_view->exceptions_resets = weir_excepted_keys_resets(follower->keys);
+    ret_view->exceptions_damaged = follower->damaged;
+    ret_view->exceptions_unknown = follower->unknown;
+    ret_view->exceptions_over = follower->over;
+    ret_view->exceptions_gone_back = follower->gone_back;
 }

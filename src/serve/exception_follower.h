@@ -20,9 +20,13 @@ struct weir_exception_follower {
     uint64_t number;                       /* of the last change; 0: there was none */
     uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* its id */
     uint64_t damaged, unknown, over; /* changes that were damaged, of a later weir's kind, for which no room was */
+    uint64_t expected;               /* before the first look: the last change that is kept on this machine */
+    uint64_t gone_back;              /* times that the store had lost what was read, or was another one */
     bool is_full;                    /* no room was found, and it was not read anew since */
     bool changed;                    /* since whoever asks has cleared it */
 };
+
+struct weir_follower_view;
 
 int weir_exception_follower_init(struct weir_exception_follower *follower); /* WEIR_ENOMEM, WEIR_EIO */
 void weir_exception_follower_deinit(struct weir_exception_follower *follower);
@@ -33,7 +37,13 @@ int weir_exception_follower_look(struct weir_exception_follower *follower, struc
                                  const uint8_t id[WEIR_RULE_CHANGE_SIZE], uint64_t timeout_ns, uint64_t wall_ns,
                                  struct weir_fault *ret_fault);
 
+void weir_exception_follower_see(const struct weir_exception_follower *follower, struct weir_follower_view *ret_view);
+
 /* ---- on this machine's disk, for a start without the store ---- */
+
+/* Before the first look at the store with this id: so that it is told (`gone_back`) if that has lost what was kept. */
+void weir_exception_follower_expect(struct weir_exception_follower *follower, const char *path,
+                                    const uint8_t id[WEIR_RULE_CHANGE_SIZE]);
 
 /* What it has, in a file of its own (as rules/kept.h has files): hashes of keys, and the secret they were made with. */
 int weir_exception_follower_keep(const struct weir_exception_follower *follower, const char *path,

@@ -219,3 +219,18 @@ int weir_exception_follower_load(struct weir_exception_follower *follower, const
     free(text);
     return error;
 }
+
+void weir_exception_follower_expect(struct weir_exception_follower *follower, const char *path,
+                                    const uint8_t id[WEIR_RULE_CHANGE_SIZE])
+{
+    struct weir_rule_head head;
+    struct weir_fault fault;
+    struct file file;
+    char *text = NULL;
+    size_t size = 0;
+    if (weir_rule_kept_read(path, &head, &text, &size, &fault))
+        return;
+    if (memcmp(head.store, id, sizeof(head.store)) == 0 && file_read((const uint8_t *)text, size, &file))
+        follower->expected = get_number((const uint8_t *)text + MAGIC_SIZE);
+    free(text);
+}

@@ -37,7 +37,9 @@ struct weir_follower {
     void *context;
     pthread_t thread;
     bool started;
-    struct weir_rule_head seen;                                 /* the thread's: it was looked at */
+    char *before; /* as weir_follower_before says */
+    size_t before_size;
+    struct weir_rule_head seen, begun;                          /* the thread's: it was looked at; by it this starts */
     uint64_t keep_after_ns, tell_after_ns, exceptions_after_ns; /* the thread's */
     atomic_bool left;                          /* a successor keeps and tells in the place of this one */
     struct weir_exception_follower exceptions; /* the thread's; but for its keys, which loops ask */
@@ -94,52 +96,56 @@ static int read_store(struct weir_follower *follower, struct weir_fault *ret_fau
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
                                  weir_rule_store_name(follower->store), follower->node);
     put_newest(follower, &found.head, found.text, found.size, found.made_ns);
+    follower->begun = found.head;
+    follower->view.from_kept = false;
     return 0;
 }
 
-int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault)
+/* What is kept here takes the place of what the store has. `if_ahead`: only if that is behind it. */
+static int put_kept(struct weir_follower *follower, bool if_ahead, struct weir_fault *ret_fault)
 {
     struct weir_rule_head head;
     char *text = NULL;
     size_t size = 0;
-    weir_assert(!follower->started);
     if (!follower->kept)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules.kept", "names no file where they are kept here");
     int error = weir_rule_kept_read(follower->kept, &head, &text, &size, ret_fault);
     if (error)
         return error;
+    if (if_ahead && !weir_follower_is_behind(&follower->newest, follower->view.looked, &head)) {
+        follower->before = text;
+        follower->before_size = memcmp(head.store, follower->newest.store, sizeof(head.store)) == 0 ? size : 0;
+        return 0;
+    }
     put_newest(follower, &head, text, size, 0);
-    follower->seen = head;
+    follower->seen = follower->begun = head;
     follower->view.looked = head.number;
     follower->view.from_kept = true;
     return 0;
+}
+
+int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault)
+{
+    weir_assert(!follower->started);
+    if (!follower->view.from_kept)
+        return put_kept(follower, false, ret_fault);
+    return follower->view.failing ? WEIR_ENOENT : read_store(follower, ret_fault); /* which is behind it */
 }
 
 /* The store cannot be asked, or was made anew and has nothing: what is kept here, if it is there. */
 static int read_either(struct weir_follower *follower, struct weir_fault *ret_kept, struct weir_fault *ret_fault)
 {
     int error = read_store(follower, ret_fault);
-    if (error == 0)
+    if (error == 0) {
+        (void)put_kept(follower, true, ret_kept);
         return 0;
-    if (weir_follower_go_back(follower, ret_kept) == 0) {
+    }
+    if (put_kept(follower, false, ret_kept) == 0) {
         follower->view.failing = true;
         weir_fault_line(ret_fault, follower->view.fault, sizeof(follower->view.fault));
         return 0;
     }
     return error;
-}
-
-/* Under the mutex, or before the start. */
-static void see_exceptions(struct weir_follower *follower)
-{
-    const struct weir_exception_follower *exceptions = &follower->exceptions;
-    follower->view.exceptions_change = exceptions->number;
-    follower->view.exceptions_count = weir_excepted_keys_count(exceptions->keys);
-    follower->view.exceptions_levels = weir_excepted_keys_levels(exceptions->keys);
-    follower->view.exceptions_resets = weir_excepted_keys_resets(exceptions->keys);
-    follower->view.exceptions_damaged = exceptions->damaged;
-    follower->view.exceptions_unknown = exceptions->unknown;
-    follower->view.exceptions_over = exceptions->over;
 }
 
 /* Whatever became of it, what was read before is in force. */
@@ -152,7 +158,7 @@ static void look_for_exceptions(struct weir_follower *follower, const uint8_t id
                                              &fault);
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_failing = error != 0;
-    see_exceptions(follower);
+    weir_exception_follower_see(exceptions, &follower->view);
     if (error)
         (void)snprintf(follower->view.exceptions_fault, sizeof(follower->view.exceptions_fault), "%s %s", fault.field,
                        fault.text[0] ? fault.text : weir_error_text(error));
@@ -169,7 +175,7 @@ static void load_exceptions(struct weir_follower *follower)
                                            &kept);
     else if (follower->kept)
         (void)snprintf(kept.text, sizeof(kept.text), "out of memory");
-    see_exceptions(follower);
+    weir_exception_follower_see(&follower->exceptions, view);
     if (!view->exceptions_failing)
         (void)snprintf(view->exceptions_fault, sizeof(view->exceptions_fault), "%s", view->fault);
     view->exceptions_failing = true;
@@ -205,6 +211,8 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
         if (error && follower->kept && options->kept_fault)
             *options->kept_fault = kept;
     }
+    if (!error && !follower->view.failing && follower->exceptions_kept)
+        weir_exception_follower_expect(&follower->exceptions, follower->exceptions_kept, follower->newest.store);
     if (!error && !follower->view.failing)
         look_for_exceptions(follower, follower->newest.store, follower->timeout_ns);
     if (!error && (follower->view.failing || follower->view.exceptions_failing))
@@ -215,6 +223,11 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     }
     *ret_follower = follower;
     return 0;
+}
+
+struct weir_slice weir_follower_before(const struct weir_follower *follower)
+{
+    return (struct weir_slice){ follower->before_size > 0 ? follower->before : NULL, follower->before_size };
 }
 
 void weir_follower_catch_up(struct weir_follower *follower)
@@ -236,6 +249,7 @@ void weir_follower_destroy(struct weir_follower *follower)
     weir_rule_store_close(follower->store);
     pthread_mutex_destroy(&follower->mutex);
     free(follower->text);
+    free(follower->before);
     free(follower->unkept);
     free(follower->kept);
     free(follower->exceptions_kept);
@@ -290,7 +304,7 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
     const bool ours = found.text != NULL;
     const struct weir_rule_head *compared = ours ? &found.head : head;
     pthread_mutex_lock(&follower->mutex);
-    const bool ahead = is_ahead(compared, &follower->in_force);
+    const bool ahead = is_ahead(compared, follower->in_force.number ? &follower->in_force : &follower->begun);
     if (ours)
         put_newest(follower, &found.head, found.text, found.size, found.made_ns);
     if (found.others)

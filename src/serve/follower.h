@@ -9,7 +9,7 @@
  *
  * Which version is followed: the newest that is for this node and no proposal, if its number is above that in force, or
  * the store is another one. A store that was restored from a backup may be behind: that is told (`behind`), and taken
- * only when the server reads its file again.
+ * only when the server reads its file again. A start is no other: what is kept here is the version in force then.
  *
  * Thread rule: one thread opens, starts and ends it; the others from any thread. */
 #pragma once
@@ -31,9 +31,9 @@ struct weir_follower_options {
 
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
- * asked, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
- * is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault says what is
- * wrong with the store. */
+ * asked, or is behind it, the one that is kept here. Blocks for timeout_ns, once for each version that is for others.
+ * WEIR_ENOENT: there is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the
+ * fault says what is wrong with the store. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
@@ -44,8 +44,13 @@ int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *
 /* What is banned or has a level; as long as the follower. Loops ask it. */
 const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follower *follower);
 
-/* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
+/* Before the start, where the newest cannot be used: what is kept here takes its place, or, if it is that, what the
+ * store has, which is behind it. WEIR_ENOENT: there is none. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
+
+/* By what this node decided last, if that is kept here, and is a version of the store: a text as long as the follower.
+ * What the newest version has otherwise came while this node did not run. NULL: not known. */
+struct weir_slice weir_follower_before(const struct weir_follower *follower);
 
 /* Before the start, where one takes over: what was banned since this was opened, which the predecessor knows. It asks
  * only shortly, for nobody decides meanwhile; the thread asks again in any case. */
@@ -77,7 +82,7 @@ struct weir_follower_view {
     bool delay_known;        /* else it was there before the start, or came from this machine's disk */
     bool failing;            /* the store cannot be asked; `fault` says why */
     bool behind;             /* its newest is one before that in force, or of the same number and another text */
-    bool from_kept;          /* what was started with came from this machine's disk */
+    bool from_kept;          /* what was started with is from this machine's disk; not `failing`: the store is behind */
     bool keep_failing;       /* it cannot be kept here; `keep_fault` says why */
     bool tell_failing;       /* the store cannot be told what is in force here; `tell_fault` says why */
     bool exceptions_failing; /* they cannot be read; `exceptions_fault` says why */
@@ -86,9 +91,10 @@ struct weir_follower_view {
     uint64_t exceptions_count;  /* bans and levels that hold; some may have ended */
     uint64_t exceptions_levels; /* of them */
     uint64_t exceptions_resets;
-    uint64_t exceptions_damaged; /* changes that nobody can read */
-    uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
-    uint64_t exceptions_over;    /* for which there was no room */
+    uint64_t exceptions_damaged;   /* changes that nobody can read */
+    uint64_t exceptions_unknown;   /* of a kind that only a later weir knows */
+    uint64_t exceptions_gone_back; /* times that the store had lost some that were read, or was another one */
+    uint64_t exceptions_over;      /* for which there was no room */
     char fault[200], keep_fault[200], tell_fault[200], exceptions_keep_fault[200];
     char exceptions_fault[400]; /* of the store, and of what is kept here */
 };

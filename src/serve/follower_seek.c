@@ -62,3 +62,10 @@ int weir_follower_seek(const struct weir_follower_seeker *seeker, const struct w
         *ret_found = found;
     return error;
 }
+
+bool weir_follower_is_behind(const struct weir_rule_head *newest, uint64_t looked, const struct weir_rule_head *kept)
+{
+    if (memcmp(newest->store, kept->store, sizeof(kept->store)) != 0)
+        return false;
+    return kept->number > looked || (kept->number == newest->number && !weir_rule_head_same(kept, newest));
+}

@@ -29,3 +29,7 @@ struct weir_follower_found {
  * rules/store.h; then nothing is found. */
 int weir_follower_seek(const struct weir_follower_seeker *seeker, const struct weir_rule_head *from, uint64_t down_to,
                        struct weir_follower_found *ret_found, struct weir_fault *ret_fault);
+
+/* Whether the store, of which *newest is that for this node and `looked` the newest of all, is behind what is kept on
+ * this machine: it has no version of that number, or another one. Of another store nothing is known. */
+bool weir_follower_is_behind(const struct weir_rule_head *newest, uint64_t looked, const struct weir_rule_head *kept);

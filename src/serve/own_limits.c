@@ -17,7 +17,8 @@ static uint64_t wall_of(void *context)
     return weir_time_read().wall_ns;
 }
 
-int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config)
+int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *before,
+                         const struct weir_config *config)
 {
     char host[WEIR_REVISION_NODE_MAX + 1] = "";
     const char *node = config->node_name;
@@ -28,7 +29,8 @@ int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config 
     if (error)
         return error;
     weir_revisions_check_names(revisor->revisions, weir_revise_name_of);
-    return weir_own_limits_reload(revisor, config);
+    error = before ? weir_own_limits_reload(revisor, before) : 0;
+    return error ? error : weir_own_limits_reload(revisor, config);
 }
 
 void weir_own_limits_deinit(struct weir_revisor *revisor)

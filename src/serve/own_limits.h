@@ -8,8 +8,10 @@
 #include "rules/config.h"
 #include "rules/rules.h"
 
-/* A revisor with the limits of the file that the node starts with. WEIR_ENOMEM. */
-int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config);
+/* A revisor with the limits that the node starts with. `before`: those by which it decided when it ended, NULL: not
+ * known; then what is otherwise now has come since, as by a reload. WEIR_ENOMEM. */
+int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *before,
+                         const struct weir_config *config);
 void weir_own_limits_deinit(struct weir_revisor *revisor);
 
 /* The limits of a file that was reloaded, which may be the newest now. WEIR_ENOMEM: those before count, and it is to be

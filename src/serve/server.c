@@ -144,9 +144,14 @@ static void revise(struct weir_server *server)
                                       sizeof(said));
         if (!next) {
             server->again_ns = now_ns + WEIR_NS_PER_SECOND;
+            if (!server->unrevised)
+                say(server, WEIR_LOG_ERROR, "revise_failed",
+                    "other nodes have newer definitions, which this one cannot take; it tries each second: %s", said);
+            server->unrevised = true;
             return;
         }
     }
+    server->unrevised = false;
     server->generation = generation;
     if (next) {
         say_replaced(server, next->config, said);
@@ -323,7 +328,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     if (!error)
         error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
-        error = weir_own_limits_init(&server->common.revisor, options->setup->config);
+        error = weir_own_limits_init(&server->common.revisor, options->before, options->setup->config);
+    server->options.before = NULL; /* the caller's, who destroys it */
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules,
                                           server->common.revisor.revisions, &server->uv, &server->gossip, ret_fault);

@@ -28,6 +28,7 @@ enum weir_reload {
 struct weir_server_options {
     struct weir_limiter *limiter;       /* outlives the server */
     struct weir_setup *setup;           /* taken over on success */
+    const struct weir_config *before;   /* by which this node decided when it ended; NULL: not known */
     size_t threads;                     /* loops; 0 = one per core */
     struct weir_lock_engine *locks;     /* taken over, also on failure; NULL: there are no locks */
     struct weir_saver *saver;           /* outlives the server; NULL: a restart forgets what keys have used */

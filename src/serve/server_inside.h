@@ -27,6 +27,7 @@ struct weir_server {
     enum weir_reload wanted;           /* came before it served, or while loops were moving to the one before */
     uint64_t generation;               /* of the revisions in `setup` */
     bool untold;                       /* there was no memory to tell other nodes of its limits: it tries again */
+    bool unrevised;                    /* others have newer definitions, of which no setup could be made */
     uint64_t again_ns;                 /* before then a setup that failed is not made again */
     _Atomic bool asked;                /* by weir_server_new_rules */
     struct weir_takeover *takeover;    /* NULL: it cannot be taken over */

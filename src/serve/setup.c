@@ -24,12 +24,16 @@ static int make_auth(struct weir_auth *auth, const struct weir_config *config, s
     return error;
 }
 
-static int make_tls(struct weir_setup *setup, struct weir_config_fault *ret_fault)
+static int make_tls(struct weir_setup *setup, const struct weir_setup *before, struct weir_config_fault *ret_fault)
 {
     const struct weir_config *config = setup->config;
     struct weir_fault fault = { 0 };
     if (!config->tls_cert_file)
         return 0;
+    if (before && before->tls && SSL_CTX_up_ref(before->tls) == 1) {
+        setup->tls = before->tls;
+        return 0;
+    }
     int error = weir_tls_create(config->tls_cert_file, config->tls_key_file, &setup->tls, &fault);
     if (error)
         snprintf(ret_fault->text, sizeof(ret_fault->text), "%s: %s", fault.field, fault.text);
@@ -49,8 +53,8 @@ static int make_traces(struct weir_setup *setup, struct weir_config_fault *ret_f
     return error;
 }
 
-int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, struct weir_setup **ret_setup,
-                      struct weir_config_fault *ret_fault)
+int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, const struct weir_setup *before,
+                      struct weir_setup **ret_setup, struct weir_config_fault *ret_fault)
 {
     struct weir_setup *setup = calloc(1, sizeof(*setup));
     if (!setup)
@@ -59,7 +63,7 @@ int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, 
     setup->config = config;
     int error = make_auth(&setup->auth, config, ret_fault);
     if (!error)
-        error = make_tls(setup, ret_fault);
+        error = make_tls(setup, before, ret_fault);
     if (!error)
         error = make_traces(setup, ret_fault);
     if (!error)

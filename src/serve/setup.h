@@ -32,7 +32,8 @@ struct weir_setup {
 };
 
 /* Makes a setup of `config`, which it takes over on success. Compiles the rules and defines the limits in `limiter` as
- * the last step, when nothing else can fail: on failure `limiter` is as it was. */
-int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, struct weir_setup **ret_setup,
-                      struct weir_config_fault *ret_fault);
+ * the last step, when nothing else can fail: on failure `limiter` is as it was. `before`: one of the same file, whose
+ * certificate and key are not read again; NULL: there is none. */
+int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, const struct weir_setup *before,
+                      struct weir_setup **ret_setup, struct weir_config_fault *ret_fault);
 void weir_setup_destroy(struct weir_setup *setup); /* NULL is allowed */

@@ -363,6 +363,11 @@ static void look_at_exceptions(struct weir_watch *watch, const struct weir_follo
                            "rules forgets them: "
                          : "exceptions are kept on this machine again",
                      view->exceptions_unkept ? view->exceptions_keep_fault : "");
+    if (view->exceptions_gone_back > 0)
+        weir_watch_event(
+            watch, ALONE("exceptions_gone_back"), view->exceptions_gone_back, WEIR_LOG_ERROR,
+            "bans, levels or resets that were read are not in the store of rules any more, and end: it was "
+            "restored from a backup, or another server answers");
     if (view->exceptions_damaged > 0)
         weir_watch_event(watch, ALONE("exceptions_damaged"), view->exceptions_damaged, WEIR_LOG_ERROR,
                          "changes of exceptions are damaged in the store of rules, and not in force");

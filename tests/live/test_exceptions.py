@@ -125,6 +125,25 @@ class InSqlite(Banned):
         self.assertEqual(self.except_(self.store, 'ban', 'eve'), 2)
         wait_for(lambda: check(weir, user='eve')[0] == 429 and check(weir, user='bob')[0] == 200, 'what is there now', 60)
         self.assertEqual(check(weir)[0], 429)
+        wait_for(lambda: 'exceptions_gone_back' in weir.output(), 'that bob is free is not told', 60)
+
+    def test_the_store_went_back_before_a_start(self):
+        """To one that lacks the last ban: who is free by that is told once, and nobody else."""
+        weir = self.serve(kept=self.folder / 'kept')
+        self.except_(self.store, 'ban', 'ada')
+        self.followed(self.except_(self.store, 'ban', 'bob'), weir)
+        weir.stop()
+        with sqlite3.connect(self.folder / 'rules.db') as database:
+            database.execute('DELETE FROM exceptions WHERE number = 2')
+        database.close()
+        weir = self.serve(kept=self.folder / 'kept')
+        self.assertEqual([check(weir, user=user)[0] for user in ('ada', 'bob')], [429, 200])
+        wait_for(lambda: 'exceptions_gone_back' in weir.output(), 'nothing is told', 60)
+        weir.stop()
+        weir = self.serve(kept=self.folder / 'kept')
+        self.followed(self.except_(self.store, 'ban', 'eve'), weir)
+        time.sleep(1.5)  # the log is looked after each second
+        self.assertNotIn('exceptions_gone_back', weir.output())
 
     def away(self):
         """The store is gone; what brings it back."""

@@ -6,9 +6,11 @@ that is charged the same and reloaded then."""
 import contextlib
 import hmac
 import json
+import pathlib
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 import urllib.error
@@ -17,6 +19,7 @@ import urllib.request
 from cluster import NAMES, SECRET, get_json, metrics, wait_for
 from ports import free_port
 from redis_server import Cluster as RedisCluster, Redis, rights
+from test_tls import make_certificate
 from weir_server import BUILD, Weir
 
 OTHER_SECRET = 'ffeeddccbbaa99887766554433221100'
@@ -362,6 +365,22 @@ class Rollout(AtRedis):
             wait_for(lambda: 'NOT' not in ''.join(self.explain(cluster.nodes['b'])))
             for node in cluster.nodes.values():
                 self.assertNotIn(' 0 shared', node.output())
+
+    def test_files_of_secrets_and_certificates_are_not_read_for_it(self):
+        """They are being replaced when another node's definition comes: it would be left out, and more admitted."""
+        with tempfile.TemporaryDirectory(prefix='weir-files-') as folder, self.cluster('exact', 'rate: 100/day') as cluster:
+            path = pathlib.Path(folder)
+            make_certificate(path, 1)
+            (path / 'token').write_text('abcdefghijklmnopqrst', encoding='utf-8')
+            extra = (f'tls: {{ cert: {path}/cert.pem, key: {path}/key.pem }}\n'
+                     f'auth: {{ tokens: [ {{ name: app, secret_file: {path}/token }} ] }}\n')
+            name, first = list(cluster.nodes)[1], list(cluster.nodes)[0]
+            cluster.nodes.pop(name).stop()
+            with Weir(cluster.text('rate: 100/day', extra), 1, ('--node', name)) as node:
+                for file in path.iterdir():
+                    file.unlink()
+                cluster.reload(first, 'rate: 5/day')
+                wait_for(lambda: 'api 100/day -> 5/day' in node.output(), text='it does not decide by it')
 
     def test_a_definition_that_is_not_understood_falls_back(self):
         """A later version's, as this one's nodes would find it at the engine."""

@@ -277,6 +277,19 @@ class Exceptions(OneServer):
         self.server.sql(f'GRANT INSERT ON {self.table}_exceptions TO {name}')
         self.assertEqual(self.ban(node, 'bob')['own'], 2)
 
+    def test_a_table_that_nodes_would_refuse_is_not_made(self):
+        """Somebody would be told that a key is banned, and no node would refuse it."""
+        self.drive().appended(0)
+        name = f'm{self.table}'
+        self.server.sql(f'CREATE ROLE {name} LOGIN; GRANT CREATE ON SCHEMA public TO {name}; GRANT SELECT, INSERT ON '
+                        f'{self.table}, {self.table}_meta, {self.table}_nodes TO {name}')
+        editor = self.store(url(self.server, user=name), self.table, mode='use')
+        self.expect(self.ban(editor, 'ada'), 'EDOWN', 'postgres, whose the other tables are, must make it')
+        self.assertEqual(self.server.sql(f"SELECT to_regclass('{self.table}_exceptions') IS NULL"), 't')
+        self.assertEqual(self.ban(self.drive(), 'ada')['own'], 1)
+        self.server.sql(f'GRANT SELECT, INSERT ON {self.table}_exceptions TO {name}')
+        self.assertEqual(self.ban(editor, 'bob')['own'], 2)
+
     def test_rows_that_hold_no_more_may_be_removed_by_hand(self):
         """As docs/exceptions.md tells it."""
         drive = self.drive()

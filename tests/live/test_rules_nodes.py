@@ -196,6 +196,28 @@ class Shared(Case):
         a, b = self.node('a'), self.node('b')
         self.assertEqual((len(in_force(a)['limits']), len(in_force(b)['limits'])), (2, 1))
 
+    def test_what_was_rolled_back_while_no_node_ran_is_enforced(self):
+        """The engine knows the newer definition, and starts alone would go by it: the store has the last word."""
+        nodes = [self.node(name) for name in 'ab']
+        self.apply(rules('200/day', sharing='exact'))
+        for node in nodes:
+            self.follow(node, 2)
+            wait_for(lambda node=node: self.capacity(node) == 200, 'not followed')
+        for node in nodes:
+            self.assertEqual(node.stop(), 0)
+        self.verb('rollback', '--comment', 'why', 1)
+        nodes = [self.node(name) for name in 'ab']
+        for node in nodes:
+            wait_for(lambda node=node: self.capacity(node) == 100, 'the engine has the last word')
+            self.assertEqual(in_force(node)['rules']['version'], 3)
+        nodes.pop().stop()
+        self.newest = 3
+        self.apply(rules('300/day', sharing='exact'))
+        wait_for(lambda: self.capacity(nodes[0]) == 300, 'not followed')
+        nodes.append(self.node('b'))  # it had 100
+        for node in nodes:
+            wait_for(lambda node=node: self.capacity(node) == 300, 'a start alone has brought nothing back')
+
 
 if __name__ == '__main__':
     unittest.main()

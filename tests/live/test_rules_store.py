@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir serve whose rules stand in a store: each version is followed by all nodes, a wrong one by none, used units carry
 over, and a node goes on, and starts, without the store."""
+import contextlib
 import json
 import pathlib
+import shutil
+import signal
+import sqlite3
 import tempfile
 import time
 import types
@@ -139,6 +143,59 @@ class InSqlite(Case):
         with self.assertRaisesRegex(AssertionError, f'kept here: {kept} is damaged or cut off: it is not used\\n'):  # to the end
             Weir(config)
 
+    def restore(self, copy=None):
+        """Puts a copy of the store in its place, or makes one now."""
+        if not copy:
+            copy = self.folder / 'copy.db'
+            with contextlib.closing(sqlite3.connect(self.folder / 'rules.db')) as store, \
+                    contextlib.closing(sqlite3.connect(copy)) as into:
+                store.backup(into)
+            return copy
+        for path in self.folder.glob('rules.db*'):
+            path.unlink()
+        return shutil.copy(copy, self.folder / 'rules.db')
+
+    def test_a_start_does_not_bring_back_what_was_superseded(self):
+        """The store was restored, or a standby answers that lacks the last version: as for who runs on, SIGHUP does."""
+        config = self.config(self.spec, self.folder / 'kept')
+        self.store.appended(0, rules('10/day'))
+        copy = self.restore()
+        self.store.appended(1, rules('3/day'))
+        with Weir(config):
+            pass
+        self.store.close()
+        self.restore(copy)
+        for _ in range(2):
+            with Weir(config) as weir:
+                self.assertEqual(version(weir), 2)
+                self.assertIn('rules: version 2 of sqlite:', weir.output())
+                wait_for(lambda weir=weir: 'rules_behind_begun: the newest version in the store is 1 and 2 decides'
+                         in weir.output(), 'nothing is told')
+                self.assertEqual(version(weir), 2)
+        with Weir(config) as weir:
+            weir.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: version(weir) == 1, 'a reload does not take it')
+        with Weir(config) as weir:
+            self.assertEqual(version(weir), 1)
+            again = self.drive(self.spec)
+            again.appended(1, rules('5/day'))
+            again.appended(2, rules('6/day'))
+            wait_for(lambda: version(weir) == 3, 'not followed')
+
+    def test_what_is_kept_and_cannot_be_used_is_no_reason_not_to_start(self):
+        engine = 'engine: { redis: { servers: ["127.0.0.1:1"], connect_timeout: 10ms } }\n'
+        kept = self.folder / 'kept'
+        self.store.appended(0, rules('10/day'))
+        copy = self.restore()
+        self.store.appended(1, rules('3/day').replace('"rate"', '"sharing":"leased","rate"'))
+        with Weir(self.config(self.spec, kept, engine)):
+            pass
+        self.store.close()
+        self.restore(copy)
+        with Weir(self.config(self.spec, kept)) as weir:
+            self.assertEqual(version(weir), 1)
+            self.assertRegex(weir.output(), 'version 2 of the rules:1:.* the newest in the store decides until')
+
     def test_what_is_in_force_is_kept_even_if_a_wrong_one_comes_at_once(self):
         kept = self.folder / 'kept'
         self.store.appended(0, rules('1/day'))
@@ -178,6 +235,31 @@ class InSqlite(Case):
             weir.process.send_signal(1)
             wait_for(lambda: json.loads(get(weir, '/v1/top'))['keys'] == 'text', 'the file is not read')
             self.assertEqual(version(weir), 3)
+
+    def test_a_version_does_not_read_files_of_secrets_again(self):
+        """One that is being replaced would keep the node at the version before, and one that was replaced is SIGHUP's."""
+        old, new = 'abcdefghijklmnopqrst', 'zyxwvutsrqponmlkjihg'
+        token = self.folder / 'token'
+        token.write_text(old, encoding='utf-8')
+        self.store.appended(0, rules('1/day'))
+        more = f'auth: {{ required: always, tokens: [ {{ name: app, secret_file: {token}, rights: [all] }} ] }}\n'
+
+        def shown(secret):
+            request = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/limits', headers={'X-Weir-Token': secret})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read())['rules']['version']
+
+        with Weir(self.config(self.spec, more=more)) as weir:
+            token.write_text(new, encoding='utf-8')
+            self.store.appended(1, rules('2/day'))
+            wait_for(lambda: shown(old) == 2, 'not followed')
+            token.unlink()
+            self.store.appended(2, rules('3/day'))
+            wait_for(lambda: shown(old) == 3, 'not followed')
+            token.write_text(new, encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: weir.output().count('reloaded:') == 3, 'no reload')
+            self.assertEqual(shown(new), 3)
 
     def test_who_names_a_store_has_no_limits_in_the_file(self):
         self.store.appended(0, rules('1/day'))

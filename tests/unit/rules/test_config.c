@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -265,6 +266,30 @@ static void test_a_secret_file_is_read_to_its_first_line_end(void **state)
     remove(path);
 }
 
+static void test_a_secret_is_what_its_file_said_at_the_load(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weir-secret-XXXXXX", text[300];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "sqlite:abcdefghijklmnopqrs\n", 27), 27);
+    snprintf(text, sizeof(text),
+             "rules: { store_file: %s }\nauth: { tokens: [{ name: a, secret_file: %s, rights: [all] }] }", path, path);
+    struct weir_config *config = good(text), *again = NULL, *with = NULL;
+    struct weir_config_faults faults;
+    assert_int_equal(pwrite(fd, "ABC", 3, 7), 3); /* another one, which nobody asked to take; then it is gone */
+    assert_int_equal(weir_config_again(config, &again, NULL), 0);
+    remove(path);
+    close(fd);
+    assert_int_equal(weir_config_with_rules(again, (struct weir_slice){ "limits: []\n", 11 }, &with, &faults), 0);
+    weir_config_destroy(config);
+    weir_config_destroy(again); /* what it has is its own */
+    assert_int_equal(with->tokens[0].secret.size, 26);
+    assert_memory_equal(with->tokens[0].secret.data, "sqlite:abcdefghijklmnopqrs", 26);
+    assert_memory_equal(with->rules.store.data, "sqlite:abcdefghijklmnopqrs", 26);
+    weir_config_destroy(with);
+}
+
 static void test_the_embedded_example_is_the_documented_one(void **state)
 {
     (void)state;
@@ -293,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_variants_stay_the_same_and_differ),
         cmocka_unit_test(test_a_file_is_read_and_its_faults_carry_its_name),
         cmocka_unit_test(test_a_secret_file_is_read_to_its_first_line_end),
+        cmocka_unit_test(test_a_secret_is_what_its_file_said_at_the_load),
         cmocka_unit_test(test_the_embedded_example_is_the_documented_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

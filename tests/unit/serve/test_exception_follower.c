@@ -151,9 +151,11 @@ static void a_reset_lies_beside_a_ban(void **state)
     assert_true(is_banned(follower, "ada", NOW));
     assert_int_equal(mark_of(follower, "ada"), 9);
     assert_int_equal(follower->unknown, 1);
+    assert_int_equal(follower->gone_back, 0);
     store.count = 0; /* back to a backup */
     add(WEIR_EXCEPTION_BAN, "ada", 0, false, 1);
     assert_int_equal(look(follower, 1), 0);
+    assert_int_equal(follower->gone_back, 1);
     assert_int_equal(mark_of(follower, "ada"), 0);
     assert_int_equal(weir_excepted_keys_resets(follower->keys), 0);
     add(WEIR_EXCEPTION_RESET, "ada" PAIR, 0, false, 11); /* of the same number as before, and another counter */

@@ -106,6 +106,10 @@ static void comes_back(bool resets)
     memset(kept.store, 6, sizeof kept.store);
     assert_int_equal(weir_exception_follower_keep(&kept, path, &fault), 0);
     assert_int_equal(version_of(path), resets ? 3 : 2); /* a weir of before resets reads the second */
+    weir_exception_follower_expect(&loaded, path, (const uint8_t[WEIR_RULE_CHANGE_SIZE]){ 7 });
+    assert_int_equal(loaded.expected, 0);
+    weir_exception_follower_expect(&loaded, path, kept.store);
+    assert_int_equal(loaded.expected, 4711);
     assert_int_equal(weir_exception_follower_load(&loaded, path, NOW, &fault), 0);
     expect_same(&kept, &loaded);
     assert_true(loaded.known);

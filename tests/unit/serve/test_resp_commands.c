@@ -45,7 +45,7 @@ static int begin(void **state)
     const struct weir_limiter_options options = { .memory_max = (size_t)1 << 20 };
     assert_int_equal(weir_limiter_create(&options, &bench->limiter, &fault), 0);
     assert_int_equal(weir_config_parse(config_text, sizeof(config_text) - 1, &config, &config_fault), 0);
-    assert_int_equal(weir_setup_create(config, bench->limiter, &bench->setup, &config_fault), 0);
+    assert_int_equal(weir_setup_create(config, bench->limiter, NULL, &bench->setup, &config_fault), 0);
     bench->time = weir_time_read(); /* the setup was defined at the limiter's own time */
     assert_int_equal(weir_metrics_create(1, &bench->common.metrics), 0);
     assert_int_equal(weir_holds_create(&bench->common.holds), 0);
