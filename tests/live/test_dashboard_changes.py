@@ -206,6 +206,22 @@ return [diff, await text_of("#rules-compare-diff")];
             self.assertIn('# of people\\u202e', text)
             self.assertNotIn(TURNED, text)
 
+    def test_what_is_not_seen_shows_in_who_and_why(self):
+        """Else one author would look like another one. The server takes no text that turns the writing."""
+        _, (newer, history, body) = self.go('''
+await open();
+const said = new URLSearchParams({comment: `is\u200b why`, author: `gra\u00adce`});
+await api("PUT", `/v1/rules?${said}`, (await text()).replace("5/day", "6/day"), "*");
+await edit("10/day", "7/day");
+await shown("#rules-newer", "Version 2");
+await page.evaluate(() => refresh_history());
+return [await text_of("#rules-newer"), await text_of("#rules-history"), await page.innerText("body")];
+''')
+        for text in (newer, history):
+            self.assertIn('gra\\u00adce', text)
+            self.assertIn('is\\u200b why', text)
+        self.assertNotRegex(body, '[\u00ad\u200b]')
+
     def test_names_as_long_as_they_may_be_on_a_phone(self):
         _, found = self.go('''
 await page.setViewportSize({width: 360, height: 640});

@@ -173,6 +173,30 @@ class Faults(unittest.TestCase):
                          rf'is weir 9\.9\.9 by now, and this page is of weir {re.escape(version)}: load it anew')
         self.assertEqual(browser.axe(), [])
 
+    def test_many_windows_of_one_browser(self):
+        """It keeps six connections to an address: if each window had a stream, none would be left to ask by."""
+        weir = self.serve()
+        browser = self.show(weir.http)
+        said, others = browser.do('''
+const pages = [page];
+while (pages.length < 8) {
+  pages.push(await context.newPage());
+  await pages.at(-1).goto(args);
+}
+const found = new Set();
+for (let times = 0; times < 75; times++) {
+  for (const one of pages)
+    found.add(await one.evaluate("element('state').textContent"));
+  await page.waitForTimeout(200);
+}
+const last = await Promise.all(pages.map(one => one.evaluate("[element('state').textContent, rows.length]")));
+return [[...found], last];
+''', f'http://127.0.0.1:{weir.http}/')
+        self.assertEqual([one for one in said if 'does not answer' in one or 'nothing came' in one], [])
+        self.assertEqual(sorted(one for one, _ in others),
+                         ['asks each second: other windows of this browser have streams'] * 5 + ['live'] * 3)
+        self.assertLessEqual(max(count for _, count in others) - min(count for _, count in others), 3, 'one stands still')
+
     def test_an_answer_that_is_none(self):
         """What another server answers there, or a weir of other times."""
         weir = self.serve()
@@ -226,10 +250,11 @@ class Names(unittest.TestCase):
         weir = Weir('top: { keys: text }\nlimits:\n  - { name: one, key: [user], rate: 1/day }\n'
                     '  - { name: two, key: [tenant, user], rate: 1/day }\n')
         self.addCleanup(weir.stop)
+        unseen = ['ad\u00admin', 'ad\u200cmin', 'ad\u3164min', 'ad\U000e0041min']
         names = [f'nimda{TURNED}resu', 'zero\u200bwidth', 'אבג', '<b>bold</b>', 'a' * 63]
         with Resp(weir.resp) as connection:
             connection.ask('WEIR.CHECK', 2**63 - 1, 'user', 'rich')  # the first one, which is told
-            for name in names:
+            for name in names + unseen:
                 for _ in range(2):
                     connection.ask('WEIR.CHECK', 1, 'user', name)
             for _ in range(2):
@@ -240,6 +265,8 @@ class Names(unittest.TestCase):
             keys = browser.run('[...document.querySelectorAll("#top tbody tr")].map(row => row.cells[1].textContent)')
             self.assertIn('nimda\\u202eresu', keys)
             self.assertIn('zero\\u200bwidth', keys)
+            for shown in ('ad\\u00admin', 'ad\\u200cmin', 'ad\\u3164min', 'ad\\u{e0041}min'):
+                self.assertIn(shown, keys)
             for name in names[2:]:
                 self.assertIn(name, keys)
             self.assertNotIn(TURNED, browser.run('document.body.textContent'))

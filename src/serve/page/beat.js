@@ -70,7 +70,9 @@ function show_all() {
 // Until the stream ends. Whether something came.
 async function live(signal) {
   let came = false;
+  tell_windows();
   await listen(`/v1/live?after=${after}`, async said => {
+    tell_windows(own_window);
     meet(said.hour.process);
     if (is_other(said.hour))
       throw new Error("another process has the stream");
@@ -79,7 +81,7 @@ async function live(signal) {
     await refresh(said.marks, PART_ALL_MS);
     state("live", false);
     show_all();
-  }, () => state(`nothing came for ${SLOW_MS / 1000} s${as_of()}`, true), signal);
+  }, () => state(`nothing came for ${SLOW_MS / 1000} s${as_of()}`, true), signal).finally(leave_windows);
   return came;
 }
 

@@ -5,6 +5,28 @@ const EVENT_MAX = 4 << 20, SLOW_MS = 5000, QUIET_MS = 15000;
 
 class Quiet extends Error {}
 
+// A browser keeps six connections to one address, and a stream takes one of them from all its windows. So windows tell
+// each other of their streams, and those beyond so many do without: else nothing would be left to ask by.
+const WINDOWS_MAX = 3, WINDOW_MS = 5000, own_window = Math.random();
+const windows = new BroadcastChannel("weir-streams"), windows_heard = new Map(); // when, by window
+
+windows.addEventListener("message", ({data}) => {
+  if (data.over)
+    windows_heard.delete(data.who);
+  else
+    windows_heard.set(data.who, performance.now());
+});
+
+// That this one has a stream, unless enough others do. Of those that began at once the ones of the lowest `rank` stay.
+function tell_windows(rank = Infinity) {
+  const since_ms = performance.now() - WINDOW_MS;
+  if ([...windows_heard].filter(([who, at_ms]) => at_ms > since_ms && who < rank).length >= WINDOWS_MAX)
+    throw new Error("other windows of this browser have streams");
+  windows.postMessage({who: own_window});
+}
+
+const leave_windows = () => windows.postMessage({who: own_window, over: true});
+
 // What comes next, or an error after QUIET_MS without anything: the server sends something each second. Who waits for
 // SLOW_MS is told by `on_slow`.
 async function next_of(reader, on_slow) {

@@ -143,8 +143,10 @@ function make(name, attributes = {}, text) {
 
 // What is not seen, or turns the direction of writing, would make one name look like another.
 const plainly = text => String(text).replace(
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-  one => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  /[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb]/gu, one => {
+    const code = one.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+  });
 
 // Of several values each runs its own way.
 function beside(values) {

@@ -25,8 +25,9 @@ const as_admin = options => ({wait_ms: STORE_MS, ...options, shown: rules.admin}
 const rules_ask = (path, options = {}) => ask(path, as_admin(options));
 
 function say_rules(id, text, bad = false) {
-  if (element(id).textContent !== text) // else a screen reader says it once more
-    element(id).textContent = text;
+  const shown = plainly(text); // a server's word may quote what somebody typed
+  if (element(id).textContent !== shown) // else a screen reader says it once more
+    element(id).textContent = shown;
   element(id).className = bad ? "note bad" : "note";
 }
 
@@ -40,7 +41,7 @@ function show_marks(errors) {
   const text = element("rules-text"), lines = typed().split("\n");
   element("rules-lines").textContent = lines.map((_, at) => at + 1).join("\n");
   element("rules-marks").replaceChildren(...errors.filter(one => one.line > 0).map(one => {
-    const mark = make("div", {class: "mark"}, `← ${one.message}`), line = lines[one.line - 1] || "";
+    const mark = make("div", {class: "mark"}, `← ${plainly(one.message)}`), line = lines[one.line - 1] || "";
     mark.style.top = `${(one.line - 1) * line_px()}px`;
     mark.style.paddingLeft = `${line.length + 2}ch`;
     return mark;
@@ -49,7 +50,7 @@ function show_marks(errors) {
     const item = make("li");
     const go = make("button", {type: "button", class: "link"}, `line ${one.line}, column ${one.column}`);
     go.addEventListener("click", () => go_to(one));
-    item.append(...(one.line > 0 ? [go, ": "] : []), one.message);
+    item.append(...(one.line > 0 ? [go, ": "] : []), plainly(one.message));
     return item;
   }));
   text.setAttribute("aria-invalid", errors.length > 0 ? "true" : "false");
@@ -152,7 +153,7 @@ async function tell_newer(version) {
     const came = history.versions.filter(one => one.version > rules.base.version);
     element("rules-newer-text").textContent =
       `Version ${version} came since you began from version ${rules.base.version}: ` +
-      came.map(one => `${one.version} by ${one.author}, “${one.comment}”` + changes_of(one, ": ")).join("; ") +
+      plainly(came.map(one => `${one.version} by ${one.author}, “${one.comment}”` + changes_of(one, ": ")).join("; ")) +
       (rules.unknown ? ". One of them may be yours: the answer to it was lost. " : ". Nothing of yours was stored. ") +
       "What you typed is kept.";
     element("rules-newer").hidden = false;
@@ -201,7 +202,7 @@ function history_line(one) {
   const cells = [new Date(one.when).toLocaleString(), one.author, one.comment,
                  one.kind + (one.of ? ` of ${one.of}` : ""), one.changes || ""];
   line.append(make("th", {scope: "row"}, String(one.version)),
-              ...cells.map((value, at) => make("td", {class: at > 1 ? "wrap" : ""}, value)));
+              ...cells.map((value, at) => make("td", {class: at > 1 ? "wrap" : ""}, plainly(value))));
   const button = (text, does) => {
     const made = make("button", {type: "button", "aria-label": `${text} ${one.version}`}, text);
     made.addEventListener("click", does);
