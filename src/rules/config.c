@@ -167,6 +167,10 @@ static int defaults_set(struct weir_config *config)
 /* One of them is the source, never both. */
 static int file_has_rules(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
+    const struct weir_yaml_node *limits = weir_yaml_find(root, "limits");
+    if (limits && decode->config->envoy_folder)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, limits->mark,
+                                "limits stands in the files that envoy.ratelimit_config names, not in this one");
     for (size_t i = 0; decode->config->rules.store.size > 0 && i < WEIR_COUNT_OF(stored_fields); i++) {
         const struct weir_yaml_node *key = weir_yaml_find(root, stored_fields[i].name);
         if (key)
@@ -377,7 +381,6 @@ int weir_config_again(const struct weir_config *config, struct weir_config **ret
 int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
                            struct weir_config_faults *ret_faults)
 {
-    weir_assert(config->rules.store.size > 0);
     const struct reading reading = { config->source.data, config->source.size, config->directory, stored };
     return parse(&reading, ret_config, ret_faults->list, WEIR_CONFIG_FAULTS_MAX, &ret_faults->count);
 }

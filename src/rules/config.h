@@ -382,6 +382,8 @@ struct weir_config {
     struct weir_config_http http_rules;
     /* envoy: descriptors of one question are each decided by themselves, and not all or nothing */
     bool envoy_count_all;
+    /* of the files of envoyproxy/ratelimit that have all limits (rules/envoy_rules.h); NULL: there are none */
+    const char *envoy_folder;
     /* table: */
     size_t memory_max;
     size_t log_memory_max;      /* 0 = the limiter's default */
@@ -463,8 +465,8 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
  * stands beside them is right. */
 int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults);
 
-/* The same file with a set of rules from its store: a YAML text with the keys `limits`, `unmatched` and `nodes`, no
- * other. The faults are of that text, for the file was right. */
+/* The same file with a set of rules from its store, or from envoy_folder: a YAML text with the keys `limits`,
+ * `unmatched` and `nodes`, no other. The faults are of that text, for the file was right. */
 int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
                            struct weir_config_faults *ret_faults);
 

@@ -149,6 +149,8 @@ struct weir_rules_key {
 };
 void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
                     const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key);
+/* Whether any limit looks at an attribute of this name. */
+bool weir_rules_looks_at(const struct weir_rules *rules, struct weir_slice name);
 /* NULL: none of them is called so. */
 const struct weir_attribute *weir_attribute_find(const struct weir_attribute *attributes, size_t count,
                                                  const char *name);

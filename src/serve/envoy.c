@@ -14,7 +14,6 @@
 #include "serve/envoy_inside.h"
 #include "serve/shared.h"
 
-_Static_assert(WEIR_ENVOY_ENTRIES_MAX + 1 == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
 _Static_assert(WEIR_ENVOY_DESCRIPTORS_MAX <= WEIR_TOGETHER_MAX, "and together");
 
 bool weir_envoy_refunds(const struct weir_envoy_request *request)
@@ -23,25 +22,6 @@ bool weir_envoy_refunds(const struct weir_envoy_request *request)
         if (request->descriptors[i].negative && weir_envoy_hits(request, i) > 0)
             return true;
     return false;
-}
-
-/* What only looks asks whether one unit would be admitted now. */
-static void make_questions(struct weir_envoy_work *work)
-{
-    const struct weir_envoy_request *request = &work->request;
-    struct weir_attribute *attribute = work->attributes;
-    for (size_t i = 0; i < request->count; i++) {
-        const struct weir_envoy_descriptor *one = &request->descriptors[i];
-        const uint64_t hits = one->negative ? 0 : weir_envoy_hits(request, i);
-        work->questions[i] = (struct weir_question){
-            .attributes = attribute, .count = one->count + 1, .cost = weir_max_u64(hits, 1), .peek = hits == 0
-        };
-        *attribute++ = (struct weir_attribute){ { "domain", 6 }, request->domain };
-        for (size_t j = 0; j < one->count; j++, attribute++) {
-            const struct weir_envoy_entry *entry = &request->entries[one->first + j];
-            *attribute = (struct weir_attribute){ entry->key, entry->value };
-        }
-    }
 }
 
 /* ---- groups ---- */
@@ -207,7 +187,7 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
     ask->context = context;
     memset(ask->each, 0, ask->count * sizeof(ask->each[0]));
     *ret_later = NULL;
-    make_questions(work);
+    weir_envoy_questions_make(work, loop->setup->rules);
     /* What several groups decide, one after the other, is known to have room before the first is charged. */
     int error = ask->count > 1 ? check_charges(work, loop, ret_fault) : 0;
     if (!error)

@@ -58,7 +58,9 @@ struct weir_envoy_ask {
 /* Of one loop. */
 struct weir_envoy_work {
     struct weir_envoy_request request;
-    struct weir_attribute attributes[WEIR_ENVOY_ALL_MAX + WEIR_ENVOY_DESCRIPTORS_MAX];
+    struct weir_attribute attributes[WEIR_ENVOY_ALL_MAX + 2 * WEIR_ENVOY_DESCRIPTORS_MAX];
+    char keys[WEIR_ENVOY_DESCRIPTORS_MAX][WEIR_PATTERN_MAX];     /* of each descriptor: "tenant,path" */
+    char names[WEIR_ENVOY_ALL_MAX][WEIR_ATTRIBUTE_NAME_MAX + 1]; /* of entries whose key stands there twice */
     struct weir_question questions[WEIR_ENVOY_DESCRIPTORS_MAX];
     struct weir_match scratch;
     struct weir_outcome outcome;

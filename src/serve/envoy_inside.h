@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between envoy.c, which decides, envoy_override.c and envoy_tell.c. */
+ * Between envoy.c, which decides, envoy_question.c, envoy_override.c and envoy_tell.c. */
 #pragma once
 
 #include "serve/envoy.h"
+
+/* ---- envoy_question.c ---- */
+
+/* What work->request asks of these rules: work->questions, whose attributes point into it and into work. */
+void weir_envoy_questions_make(struct weir_envoy_work *work, const struct weir_rules *rules);
 
 /* ---- envoy_tell.c ---- */
 
