@@ -199,6 +199,7 @@ static void the_most_specific(void **state)
         "      - { key: b, rate_limit: { unit: day, requests_per_unit: 2 } }\n"
         "      - { key: a, rate_limit: { unlimited: true } }\n",
         false);
+    assert_null(strstr(served.from->text.data, "attempts")); /* what is refused counts only where that is asked for */
     assert_int_equal(line_of(&served, "edge", "addr=50.0.0.5"), 5);
     assert_int_equal(line_of(&served, "edge", "addr=50.0.0.6"), 6); /* the first pattern, not the closest */
     assert_int_equal(line_of(&served, "edge", "addr=51.0.0.6"), 3);
@@ -305,6 +306,9 @@ static void what_is_refused(void **state)
         { ONE("value: v") "  - { key: k_v }\n", "f.yaml:4:5: a descriptor \"k_v\" stands already at line 3" },
         { ONE("value: \"::1\"") "  - { key: k, value: \"0:0::1\" }\n",
           "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
+        { ONE("value: \"0:0::1\"") "  - { key: k, value: \"::1\" }\n",
+          "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
+        { ONE("value: id_5*") "  - { key: k_id }\n", "f.yaml:3:22: envoyproxy/ratelimit takes this for entries" },
         { ONE("value: \"*\"") "  - { key: k_id }\n",
           "f.yaml:3:22: envoyproxy/ratelimit takes this for entries called \"k_id\"" },
         { ONE("value: i*") "  - { key: k_id, value: \"5*\" }\n",
