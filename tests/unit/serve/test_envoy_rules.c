@@ -252,77 +252,76 @@ static void the_text(void **state)
 #define ONE(text) "domain: d\ndescriptors:\n  - { key: k, " text " }\n"
 #define LIMIT "rate_limit: { unit: day, requests_per_unit: 1 }"
 
+static const struct {
+    const char *text, *fault;
+} refused[] = {
+    { "", "f.yaml:1:1: the file is empty: it must be a mapping with domain:" },
+    { "[]", "f.yaml:1:1: a file of envoyproxy/ratelimit must be a mapping" },
+    { "descriptors: []\n", "f.yaml:1:1: a file of envoyproxy/ratelimit lacks the key \"domain\"" },
+    { "domain:\n", "domain must not be empty" },
+    { "domain: a*\n", "f.yaml:1:9: domain \"a*\" must not have a *" },
+    { "domain: 10.0.0.0/8\n", "f.yaml:1:9: domain \"10.0.0.0/8\" is a block of addresses" },
+    { "domain: d\ndescriptor: []\n", "f.yaml:2:1: unknown key \"descriptor\"" },
+    { "domain: d\ndescriptors: {}\n", "f.yaml:2:14: descriptors must be a list" },
+    { "domain: d\ndescriptors: [ 5 ]\n", "f.yaml:2:16: a descriptor must be a mapping" },
+    { "domain: d\ndescriptors: [ { value: x } ]\n", "f.yaml:2:16: a descriptor lacks the key \"key\"" },
+    { "domain: d\ndescriptors: [ { key: } ]\n", "key must not be empty" },
+    { "domain: d\ndescriptors: [ { key: a*b } ]\n", "f.yaml:2:23: key \"a*b\" must not have a *" },
+    { "domain: d\ndescriptors: [ { key: \"a,b\" } ]\n", "f.yaml:2:23: key \"a,b\" must not have a * or a comma" },
+    { "domain: d\ndescriptors: [ { key: domain } ]\n", "f.yaml:2:23: no entry may be called \"domain\"" },
+    { "domain: d\ndescriptors: [ { key: descriptor } ]\n", "f.yaml:2:23: no entry may be called \"descriptor\"" },
+    { ONE("values: x"), "f.yaml:3:15: unknown key \"values\" in a descriptor; did you mean \"value\"?" },
+    { ONE("value: [x]"), "f.yaml:3:22: value must be text" },
+    { ONE("value: 10.1.0.0/16"), "f.yaml:3:22: value \"10.1.0.0/16\" is a block of addresses" },
+    { ONE("value: \"\\0\""), "f.yaml:3:22: value must not contain a NUL" },
+    { ONE("value: x, value: y"), "f.yaml:3:25: duplicate key" },
+    { ONE("shadow_mode: maybe"), "f.yaml:3:28: shadow_mode must be true or false" },
+    { ONE("shadow_mode: \"true\""), "f.yaml:3:28: shadow_mode must be true or false" },
+    { ONE("quota_mode: true"), "f.yaml:3:27: quota_mode: true is not what weir can do" },
+    { ONE("detailed_metric: true"), "f.yaml:3:32: detailed_metric: true is not what weir can do" },
+    { ONE("value_to_metric: on"), "f.yaml:3:32: value_to_metric: true is not what weir can do" },
+    { ONE("metadata: { a: b }"), "f.yaml:3:25: metadata is not what weir can do" },
+    { ONE("share_threshold: true"), "f.yaml:3:32: share_threshold is for a value with a *" },
+    { ONE("value: x, share_threshold: true"), "f.yaml:3:42: share_threshold is for a value with a *" },
+    { ONE("rate_limit: 5"), "f.yaml:3:27: rate_limit must be a mapping" },
+    { ONE("rate_limit: {}"), "f.yaml:3:27: rate_limit lacks the key \"unit\"" },
+    { ONE("rate_limit: { unit: day }"), "f.yaml:3:27: rate_limit lacks the key \"requests_per_unit\"" },
+    { ONE("rate_limit: { unit: fortnight, requests_per_unit: 1 }"), "f.yaml:3:35: unit must be second, minute" },
+    { ONE("rate_limit: { unit: unknown, requests_per_unit: 1 }"), "f.yaml:3:35: unit must be second, minute" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: -1 }"), "f.yaml:3:59: requests_per_unit \"-1\" must be" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 4294967296 }"), "f.yaml:3:59: requests_per_unit 4294967296" },
+    { ONE("rate_limit: { unit: day, unlimited: true }"), "f.yaml:3:35: unit says nothing" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, burst: 5 }"), "f.yaml:3:62: unknown key \"burst\"" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { name: x } ] }"),
+      "f.yaml:3:72: replaces is not what weir can do" },
+    { ONE("descriptors: [ { key: l, valeu: 5 } ]"), "f.yaml:3:40: unknown key \"valeu\"" },
+    { ONE("value: &x 5"), "f.yaml:3:22: anchors (&x) are not allowed" },
+    { ONE(LIMIT) "  - { key: k, " LIMIT " }\n", "f.yaml:4:5: a descriptor \"k\" stands already at line 3" },
+    { ONE("value: v_w") "  - { key: k_v, value: w }\n", "f.yaml:4:5: a descriptor \"k_v_w\" stands already at line 3" },
+    { ONE("value: v") "  - { key: k_v }\n", "f.yaml:4:5: a descriptor \"k_v\" stands already at line 3" },
+    { ONE("value: \"::1\"") "  - { key: k, value: \"0:0::1\" }\n",
+      "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
+    { ONE("value: \"0:0::1\"") "  - { key: k, value: \"::1\" }\n",
+      "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
+    { ONE("value: id_5*") "  - { key: k_id }\n", "f.yaml:3:22: envoyproxy/ratelimit takes this for entries" },
+    { ONE("value: \"*\"") "  - { key: k_id }\n",
+      "f.yaml:3:22: envoyproxy/ratelimit takes this for entries called \"k_id\"" },
+    { ONE("value: i*") "  - { key: k_id, value: \"5*\" }\n",
+      "f.yaml:3:22: envoyproxy/ratelimit takes this for entries" },
+    { ONE("descriptors: [ { key: k#2, descriptors: [ { key: k } ] } ]"), "is what weir calls the entry" },
+};
+
 static void what_is_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *fault;
-    } cases[] = {
-        { "", "f.yaml:1:1: the file is empty: it must be a mapping with domain:" },
-        { "[]", "f.yaml:1:1: a file of envoyproxy/ratelimit must be a mapping" },
-        { "descriptors: []\n", "f.yaml:1:1: a file of envoyproxy/ratelimit lacks the key \"domain\"" },
-        { "domain:\n", "domain must not be empty" },
-        { "domain: a*\n", "f.yaml:1:9: domain \"a*\" must not have a *" },
-        { "domain: 10.0.0.0/8\n", "f.yaml:1:9: domain \"10.0.0.0/8\" is a block of addresses" },
-        { "domain: d\ndescriptor: []\n", "f.yaml:2:1: unknown key \"descriptor\"" },
-        { "domain: d\ndescriptors: {}\n", "f.yaml:2:14: descriptors must be a list" },
-        { "domain: d\ndescriptors: [ 5 ]\n", "f.yaml:2:16: a descriptor must be a mapping" },
-        { "domain: d\ndescriptors: [ { value: x } ]\n", "f.yaml:2:16: a descriptor lacks the key \"key\"" },
-        { "domain: d\ndescriptors: [ { key: } ]\n", "key must not be empty" },
-        { "domain: d\ndescriptors: [ { key: a*b } ]\n", "f.yaml:2:23: key \"a*b\" must not have a *" },
-        { "domain: d\ndescriptors: [ { key: \"a,b\" } ]\n", "f.yaml:2:23: key \"a,b\" must not have a * or a comma" },
-        { "domain: d\ndescriptors: [ { key: domain } ]\n", "f.yaml:2:23: no entry may be called \"domain\"" },
-        { "domain: d\ndescriptors: [ { key: descriptor } ]\n", "f.yaml:2:23: no entry may be called \"descriptor\"" },
-        { ONE("values: x"), "f.yaml:3:15: unknown key \"values\" in a descriptor; did you mean \"value\"?" },
-        { ONE("value: [x]"), "f.yaml:3:22: value must be text" },
-        { ONE("value: 10.1.0.0/16"), "f.yaml:3:22: value \"10.1.0.0/16\" is a block of addresses" },
-        { ONE("value: \"\\0\""), "f.yaml:3:22: value must not contain a NUL" },
-        { ONE("value: x, value: y"), "f.yaml:3:25: duplicate key" },
-        { ONE("shadow_mode: maybe"), "f.yaml:3:28: shadow_mode must be true or false" },
-        { ONE("shadow_mode: \"true\""), "f.yaml:3:28: shadow_mode must be true or false" },
-        { ONE("quota_mode: true"), "f.yaml:3:27: quota_mode: true is not what weir can do" },
-        { ONE("detailed_metric: true"), "f.yaml:3:32: detailed_metric: true is not what weir can do" },
-        { ONE("value_to_metric: on"), "f.yaml:3:32: value_to_metric: true is not what weir can do" },
-        { ONE("metadata: { a: b }"), "f.yaml:3:25: metadata is not what weir can do" },
-        { ONE("share_threshold: true"), "f.yaml:3:32: share_threshold is for a value with a *" },
-        { ONE("value: x, share_threshold: true"), "f.yaml:3:42: share_threshold is for a value with a *" },
-        { ONE("rate_limit: 5"), "f.yaml:3:27: rate_limit must be a mapping" },
-        { ONE("rate_limit: {}"), "f.yaml:3:27: rate_limit lacks the key \"unit\"" },
-        { ONE("rate_limit: { unit: day }"), "f.yaml:3:27: rate_limit lacks the key \"requests_per_unit\"" },
-        { ONE("rate_limit: { unit: fortnight, requests_per_unit: 1 }"), "f.yaml:3:35: unit must be second, minute" },
-        { ONE("rate_limit: { unit: unknown, requests_per_unit: 1 }"), "f.yaml:3:35: unit must be second, minute" },
-        { ONE("rate_limit: { unit: day, requests_per_unit: -1 }"), "f.yaml:3:59: requests_per_unit \"-1\" must be" },
-        { ONE("rate_limit: { unit: day, requests_per_unit: 4294967296 }"),
-          "f.yaml:3:59: requests_per_unit 4294967296" },
-        { ONE("rate_limit: { unit: day, unlimited: true }"), "f.yaml:3:35: unit says nothing" },
-        { ONE("rate_limit: { unit: day, requests_per_unit: 1, burst: 5 }"), "f.yaml:3:62: unknown key \"burst\"" },
-        { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { name: x } ] }"),
-          "f.yaml:3:72: replaces is not what weir can do" },
-        { ONE("descriptors: [ { key: l, valeu: 5 } ]"), "f.yaml:3:40: unknown key \"valeu\"" },
-        { ONE("value: &x 5"), "f.yaml:3:22: anchors (&x) are not allowed" },
-        { ONE(LIMIT) "  - { key: k, " LIMIT " }\n", "f.yaml:4:5: a descriptor \"k\" stands already at line 3" },
-        { ONE("value: v_w") "  - { key: k_v, value: w }\n",
-          "f.yaml:4:5: a descriptor \"k_v_w\" stands already at line 3" },
-        { ONE("value: v") "  - { key: k_v }\n", "f.yaml:4:5: a descriptor \"k_v\" stands already at line 3" },
-        { ONE("value: \"::1\"") "  - { key: k, value: \"0:0::1\" }\n",
-          "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
-        { ONE("value: \"0:0::1\"") "  - { key: k, value: \"::1\" }\n",
-          "f.yaml:4:5: a descriptor \"k_::1\" stands already" },
-        { ONE("value: id_5*") "  - { key: k_id }\n", "f.yaml:3:22: envoyproxy/ratelimit takes this for entries" },
-        { ONE("value: \"*\"") "  - { key: k_id }\n",
-          "f.yaml:3:22: envoyproxy/ratelimit takes this for entries called \"k_id\"" },
-        { ONE("value: i*") "  - { key: k_id, value: \"5*\" }\n",
-          "f.yaml:3:22: envoyproxy/ratelimit takes this for entries" },
-        { ONE("descriptors: [ { key: k#2, descriptors: [ { key: k } ] } ]"), "is what weir calls the entry" },
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         struct weir_envoy_rules *rules = NULL;
         struct weir_envoy_rules_fault fault = { "" };
-        const struct weir_envoy_rules_file file = { "f.yaml", cases[i].text, strlen(cases[i].text) };
+        const struct weir_envoy_rules_file file = { "f.yaml", refused[i].text, strlen(refused[i].text) };
         if (weir_envoy_rules_make(&file, 1, false, &rules, &fault) == 0)
-            fail_msg("%s is taken", cases[i].text);
-        if (!strstr(fault.text, cases[i].fault))
-            fail_msg("%s\n  gives %s\n  not   %s", cases[i].text, fault.text, cases[i].fault);
+            fail_msg("%s is taken", refused[i].text);
+        if (!strstr(fault.text, refused[i].fault))
+            fail_msg("%s\n  gives %s\n  not   %s", refused[i].text, fault.text, refused[i].fault);
     }
 }
 
