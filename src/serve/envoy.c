@@ -26,6 +26,13 @@ bool weir_envoy_refunds(const struct weir_envoy_request *request)
 
 /* ---- groups ---- */
 
+/* After a wait the loop may have other rules. */
+static uint32_t slot_of(const struct weir_envoy_group *group, const struct weir_rule *rule)
+{
+    struct weir_loop *loop = group->ask->loop;
+    return group->pending ? weir_metrics_slot(loop->common->metrics, rule->name) : weir_loop_slot(loop, rule->index);
+}
+
 static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *group, const struct weir_outcome *outcome)
 {
     const size_t base = ask->parts_count;
@@ -40,7 +47,8 @@ static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *gro
                                                                    .level = rule->level,
                                                                    .spec = &rule->limit.spec,
                                                                    .verdict = outcome->verdicts[i],
-                                                                   .fallback = weir_outcome_fallback(outcome, i) };
+                                                                   .fallback = weir_outcome_fallback(outcome, i),
+                                                                   .slot = slot_of(group, rule) };
     }
     for (size_t i = 0; i < group->count; i++) {
         struct weir_envoy_each *each = &ask->each[group->members[i]];
@@ -56,7 +64,8 @@ static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *gro
                                       .level = one->barred_by->level,
                                       .spec = &one->barred_by->limit.spec,
                                       .verdict = { .capacity = weir_limit_capacity(&one->barred_by->limit.spec),
-                                                   .retry_after_ns = one->barred_ns } };
+                                                   .retry_after_ns = one->barred_ns },
+                                      .slot = slot_of(group, one->barred_by) };
     }
     return 0;
 }
@@ -140,7 +149,7 @@ static int decide_each(struct weir_envoy_work *work, struct weir_envoy_ask **ask
 {
     int error = 0;
     for (size_t i = 0; i < work->request.count && !error; i++) {
-        struct weir_envoy_group group = { .count = 1, .members = { (uint8_t)i } };
+        struct weir_envoy_group group = { .ask = *ask, .count = 1, .members = { (uint8_t)i } };
         if (!work->request.descriptors[i].has_limit && (all || work->questions[i].peek))
             error = decide_group(work, ask, &group, false, work->request.count, time, fault);
     }
@@ -150,13 +159,20 @@ static int decide_each(struct weir_envoy_work *work, struct weir_envoy_ask **ask
 static int decide_rest(struct weir_envoy_work *work, struct weir_envoy_ask **ask, const struct weir_time *time,
                        struct weir_fault *fault)
 {
-    struct weir_envoy_group group = { .count = 0 };
+    struct weir_envoy_group group = { .ask = *ask, .count = 0 };
     for (size_t i = 0; i < work->request.count; i++)
         if (!work->request.descriptors[i].has_limit && !work->questions[i].peek)
             group.members[group.count++] = (uint8_t)i;
     if (group.count == 0)
         return 0;
     return decide_group(work, ask, &group, weir_envoy_refused_any(*ask), work->request.count, time, fault);
+}
+
+static void end_question(struct weir_envoy_ask *ask, struct weir_envoy_work *work, const struct weir_time *time)
+{
+    weir_envoy_overrides_charge(ask, time);
+    weir_envoy_hits_count(ask);
+    weir_envoy_tell(ask, work);
 }
 
 static int check_charges(struct weir_envoy_work *work, const struct weir_loop *loop, struct weir_fault *fault)
@@ -186,6 +202,8 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
     ask->done = done;
     ask->context = context;
     memset(ask->each, 0, ask->count * sizeof(ask->each[0]));
+    for (size_t i = 0; i < ask->count; i++)
+        ask->each[i].hits = work->request.descriptors[i].negative ? 0 : weir_envoy_hits(&work->request, i);
     *ret_later = NULL;
     weir_envoy_questions_make(work, loop->setup->rules);
     /* What several groups decide, one after the other, is known to have room before the first is charged. */
@@ -206,8 +224,7 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
         *ret_later = ask;
         return 0;
     }
-    weir_envoy_overrides_charge(ask, time);
-    weir_envoy_tell(ask, work);
+    end_question(ask, work, time);
     return 0;
 }
 
@@ -224,8 +241,7 @@ int weir_envoy_hear(struct weir_envoy_ask *ask, struct weir_envoy_work *work)
     }
     if (error)
         return error;
-    weir_envoy_overrides_charge(ask, &time);
-    weir_envoy_tell(ask, work);
+    end_question(ask, work, &time);
     return 0;
 }
 

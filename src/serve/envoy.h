@@ -14,6 +14,7 @@ struct weir_envoy_part {
     const struct weir_limit_spec *spec;
     struct weir_verdict verdict;
     enum weir_fallback_policy fallback;
+    uint32_t slot; /* where it is counted */
 };
 
 /* Of one descriptor. */
@@ -22,6 +23,7 @@ struct weir_envoy_each {
     bool met;       /* some limit applies, even if its mode is off */
     bool over;      /* refused without a part that says so: it meets no limit */
     bool overrides; /* it brings its own limit */
+    uint64_t hits;  /* 0: it only looks, or gives back */
     struct weir_limit_spec spec;
     struct weir_bucket bucket;
     struct weir_key key;

@@ -5,6 +5,7 @@ asked by grpcio; what docs/envoy.md says of moving over."""
 import os
 import pathlib
 import random
+import re
 import subprocess
 import tempfile
 import time
@@ -174,6 +175,39 @@ class Served(Case):
         entries = {f'k{i}': 'v' * 20 for i in range(63)}
         self.assertFalse(self.envoy.ask(entries).statuses[0].HasField('current_limit'))
         self.assertFalse(self.one(self.envoy, *[('k' * 64, 'v')] * 62).HasField('current_limit'))
+
+
+class Statistics(Case):
+    def hits(self, weir, limit):
+        text = subprocess.run(['curl', '-s', f'http://127.0.0.1:{weir.http}/metrics'], capture_output=True, text=True, check=True).stdout
+        return {match[1]: int(match[2]) for match in re.finditer(rf'^weir_envoy_hits_total{{limit="{re.escape(limit)}",statistic="(\w+)"}} (\d+)$', text, re.M)}
+
+    def test_each_has_its_name(self):
+        with Folder(edge=EDGE, other=OTHER) as folder:
+            weir, envoy = self.serve(folder)
+            self.assertEqual(self.hits(weir, 'other.user'), {})
+            self.one(envoy, ('user', 'u'), domain='other', hits=3)
+            self.assertEqual(self.hits(weir, 'other.user'), {'total_hits': 3, 'within_limit': 3, 'near_limit': 0, 'over_limit': 0, 'shadow_mode': 0})
+            self.one(envoy, ('user', 'u'), domain='other', hits=2)
+            self.one(envoy, ('user', 'u'), domain='other', hits=4)
+            self.one(envoy, ('user', 'v'), domain='other')
+            self.assertEqual(self.hits(weir, 'other.user'), {'total_hits': 10, 'within_limit': 6, 'near_limit': 1, 'over_limit': 4, 'shadow_mode': 0})
+            envoy.ask({'remote_address': 'a'}, {'remote_address': '50.0.0.5'}, ({'remote_address': 'a'}, {'hits': 0}))
+            self.assertEqual(self.hits(weir, 'edge.remote_address'), {'total_hits': 1, 'within_limit': 0, 'near_limit': 0, 'over_limit': 0, 'shadow_mode': 0})
+            self.assertEqual(self.hits(weir, 'edge.remote_address_50.0.0.5')['over_limit'], 1)
+            for _ in range(3):
+                self.one(envoy, ('tenant', 't'), ('path', 'quiet'))
+                self.one(envoy, ('tenant', 't'), ('path', 'free'))
+            self.assertEqual(self.hits(weir, 'edge.tenant.path_quiet'), {'total_hits': 3, 'within_limit': 1, 'near_limit': 1, 'over_limit': 2, 'shadow_mode': 2})
+            self.assertEqual(self.hits(weir, 'edge.tenant.path_free'), {})
+            envoy.ask(*[({'x': f'{i}'}, {'limit': (1, UNITS['DAY'])}) for i in range(50)])
+            self.assertEqual(self.hits(weir, '(override)')['within_limit'], 50)
+
+    def test_counting_all(self):
+        with Folder(edge=EDGE) as folder:
+            weir, envoy = self.serve(folder, 'envoy: { count_all: true }\n')
+            envoy.ask({'remote_address': 'a'}, {'remote_address': '50.0.0.5'})
+            self.assertEqual(self.hits(weir, 'edge.remote_address')['within_limit'], 1)
 
 
 class CountAll(Case):
