@@ -11,6 +11,7 @@
 #include "base/fault_format.h"
 #include "base/siphash.h"
 #include "rules/compiled.h"
+#include "rules/condition.h"
 #include "rules/number.h"
 #include "rules/request.h"
 
@@ -149,12 +150,25 @@ static bool is_skipped(struct matcher *matcher, const struct weir_compiled_entry
     return true;
 }
 
+/* Whether what its path does not ask for holds as well. */
+static bool is_filtered(const struct matcher *matcher, const struct weir_compiled_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->filters_count; i++) {
+        const struct weir_compiled_filter *filter = &entry->filters[i];
+        const struct weir_request_value *value = weir_request_find(matcher->request, filter->attribute);
+        if (!weir_condition_holds((struct weir_slice){ "", 0 }, filter->terms, value ? &value->value : NULL))
+            return true;
+    }
+    return false;
+}
+
 /* Keeps the entry if it is the best of its limit so far. */
 static int candidate_add(struct matcher *matcher, uint32_t number)
 {
     const struct weir_compiled_entry *entries = matcher->rules->entries;
     const struct weir_compiled_entry *entry = &entries[number];
-    if (is_skipped(matcher, entry) || !weir_request_is_for(matcher->request, matcher->rules, entry))
+    if (is_filtered(matcher, entry) || is_skipped(matcher, entry) ||
+        !weir_request_is_for(matcher->request, matcher->rules, entry))
         return 0;
     for (size_t i = 0; i < matcher->candidates_count; i++) {
         const struct weir_compiled_entry *other = &entries[matcher->candidates[i]];

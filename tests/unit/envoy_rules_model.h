@@ -8,7 +8,7 @@
 #include "random.h"
 #include "rules_fixture.h"
 
-#define MODEL_NODES_MAX 100
+#define MODEL_NODES_MAX 400
 #define MODEL_ENTRIES_MAX 6
 #define MODEL_COUNTERS_MAX 4096
 #define MODEL_NEVER UINT64_MAX

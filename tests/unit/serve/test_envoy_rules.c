@@ -414,14 +414,65 @@ static void names(void **state)
     end(&served);
 }
 
+#define TENANTS 300 /* more than there may be conditions with `not` */
+
+static void many_with_others_beside_them(void **state)
+{
+    (void)state;
+    char *text = fixture_alloc(100000);
+    size_t used = 0;
+    fixture_add(text, &used, "domain: d\ndescriptors:\n");
+    for (int i = 0; i < TENANTS; i++)
+        fixture_add(text, &used,
+                    "  - key: t\n    value: t%d\n    descriptors:\n      - { key: p, value: p%d, " LIMIT " }\n"
+                    "      - { key: p, " LIMIT " }\n",
+                    i, i);
+    struct served served = serve(text, false);
+    assert_int_equal(line_of(&served, "d", "t=t7,p=p7"), 3 + 5 * 7 + 3);
+    assert_int_equal(line_of(&served, "d", "t=t7,p=p8"), 3 + 5 * 7 + 4);
+    assert_int_equal(line_of(&served, "d", "t=t299,p=p299"), 3 + 5 * 299 + 3);
+    assert_int_equal(line_of(&served, "d", "t=t299,p="), 3 + 5 * 299 + 4);
+    assert_int_equal(line_of(&served, "d", "t=t300,p=p7"), 0);
+    end(&served);
+    free(text);
+}
+
+/* Limits of weir's own file may do the same, with overrides, which have their limit's conditions. */
+static void not_and_overrides(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make(
+        "limits:\n"
+        "  - { name: l, match: { descriptor: \"u,v\", u: { not: [x, \"y*\"] }, w: { not: z } }, key: [u], "
+        "rate: 1/s, overrides: [ { u: o, rate: 2/s }, { u: \"*x\", rate: 3/s } ] }\n");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "a"), "l");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "x"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "y1"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "yx"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "a", "w", "z"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "a", "w", "y"), "l");
+    fixture_expect(&f, REQUEST("descriptor", "u", "u", "a"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "o"), "l(u=o)");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "o", "w", "z"), "");
+    fixture_expect(&f, REQUEST("descriptor", "u,v", "u", "zx"), "l(u=*x)");
+    fixture_free(&f);
+}
+
 int main(void)
 {
     rng.state = test_random_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_model),  cmocka_unit_test(the_most_specific),
-        cmocka_unit_test(the_text),      cmocka_unit_test(what_is_refused),
-        cmocka_unit_test(what_is_taken), cmocka_unit_test(limits_that_are_none),
-        cmocka_unit_test(several_files), cmocka_unit_test(names),
+        cmocka_unit_test(as_the_model),
+        cmocka_unit_test(the_most_specific),
+        cmocka_unit_test(the_text),
+        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_is_taken),
+        cmocka_unit_test(limits_that_are_none),
+        cmocka_unit_test(several_files),
+        cmocka_unit_test(names),
+        cmocka_unit_test(many_with_others_beside_them),
+        cmocka_unit_test(not_and_overrides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
