@@ -16,6 +16,7 @@
 #include "rules/condition.h"
 #include "rules/envoy_rules.h"
 #include "rules/pattern.h"
+#include "rules/replaces.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_node.h"
 
@@ -398,6 +399,8 @@ static int limits_compile(struct weir_compiler *compiler, const struct weir_conf
     int error = rules->entries && rules->limits ? weir_compile_begin(compiler) : weir_compile_nomem(compiler);
     for (size_t i = 0; i < config->limits_count && !error; i++)
         error = limit_compile(compiler, &config->limits[i]);
+    if (!error)
+        error = weir_replaces_compile(rules, config, compiler->fault);
     return error ? error : weir_compile_end(compiler);
 }
 

@@ -75,6 +75,8 @@ struct weir_compiled_limit {
     uint32_t cost_attribute; /* 0: `cost` */
     uint64_t cost;
     unsigned ipv6_prefix;
+    uint32_t *replaces; /* limits, by index */
+    uint32_t replaces_count;
 };
 
 struct weir_rules {
@@ -88,8 +90,14 @@ struct weir_rules {
     uint32_t *absent_hold;            /* attributes that have a `not`, ascending; then 0 */
     struct weir_compiled_entry *entries;
     struct weir_compiled_limit *limits;
+    bool replaces;      /* some limit does */
     uint8_t secret[16]; /* cluster_secret: keys elsewhere are hashed with it */
     size_t attributes_count;
     size_t entries_count;
     size_t limits_count;
 };
+
+/* ---- match.c ---- */
+
+/* Takes charge number `at` out. */
+void weir_match_remove(struct weir_match *match, size_t at);

@@ -18,6 +18,7 @@
 #include "rules/limit_decode.h"
 #include "rules/locks_decode.h"
 #include "rules/overlaps.h"
+#include "rules/replaces.h"
 #include "rules/section_decode.h"
 #include "rules/sessions_decode.h"
 #include "rules/sharing_decode.h"
@@ -210,6 +211,8 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
         return first;
     if (!first)
         first = weir_sharing_warn(decode);
+    if (!weir_decode_goes_on(decode, weir_replaces_check(decode), &first))
+        return first;
     if (!weir_decode_goes_on(decode, weir_overlaps_find(decode), &first) || first)
         return first;
     return weir_warnings_find(decode);

@@ -26,6 +26,7 @@
 #define WEIR_TERMS_MAX 1000       /* values of one condition */
 #define WEIR_NOTS_MAX 256         /* different conditions with `not` in one configuration */
 #define WEIR_NOTS_OF_ATTRIBUTE 64 /* on one attribute */
+#define WEIR_REPLACES_MAX 1000    /* of one limit */
 #define WEIR_TOKENS_MAX 1000
 #define WEIR_HOSTS_MAX 64
 #define WEIR_HOST_NAME_MAX 253
@@ -198,7 +199,7 @@ struct weir_config_override {
 struct weir_config_limit {
     struct weir_mark mark;
     /* Where these keys stand; the limit's own place where one is absent. */
-    struct weir_mark mark_rate, mark_burst, mark_tz, mark_key, mark_cost, mark_hold;
+    struct weir_mark mark_rate, mark_burst, mark_tz, mark_key, mark_cost, mark_hold, mark_replaces;
     const char *name;
     struct weir_condition match[WEIR_MATCH_MAX]; /* by attribute */
     size_t match_count;
@@ -213,6 +214,8 @@ struct weir_config_limit {
     uint64_t cost;              /* units per unit of the request's cost */
     const char *cost_attribute; /* the attribute that carries it; NULL = `cost` */
     unsigned ipv6_prefix;
+    const char **replaces; /* names of limits that a question of Envoy's does not meet if it meets this */
+    size_t replaces_count;
     enum weir_sharing sharing;
     uint64_t slack;        /* batched, gossip: units per node; 0 = max(1, n / (10 N)) */
     uint64_t interval_ns;  /* batched: 100 ms; 1 ms to 1 min */

@@ -153,28 +153,57 @@ static int unit_read(struct weir_decode *decode, const struct weir_yaml_node *va
                             "%s must be second, minute, hour, day, week, month or year", field->name);
 }
 
+/* Of a limit: any text, compared with those in `replaces` and with nothing else. */
 static int name_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target)
 {
-    (void)target; /* it says which limits replace it, and none does */
-    return is_null(value) ? 0 : weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-}
-
-static int replaces_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target)
-{
-    (void)target;
-    if (is_null(value) || (value->kind == WEIR_YAML_LIST && value->count == 0))
+    struct weir_envoy_text *text = target;
+    *text = (struct weir_envoy_text){ { "", 0 }, value->mark };
+    if (is_null(value))
         return 0;
-    return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
-                            "%s is not what weir can do: a limit applies whatever else the request meets", field->name);
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (error)
+        return error;
+    text->text = (struct weir_slice){ weir_arena_copy(decode->arena, value->text.data, value->text.size),
+                                      value->text.size };
+    return text->text.data ? 0 : weir_decode_nomem(decode);
 }
 
 struct limit {
     unsigned unit; /* 0: none */
     uint64_t requests;
     bool unlimited;
+    struct weir_envoy_text name;
+    struct weir_envoy_text *replaces;
+    size_t replaces_count;
 };
+
+static int replaces_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target)
+{
+    static const struct weir_field fields[] = { { "name", name_read, 0, true, 0, 0, NULL } };
+    struct limit *limit = target;
+    if (is_null(value))
+        return 0;
+    int error = weir_decode_list(decode, value, field->name, 0, WEIR_REPLACES_MAX, sizeof(*limit->replaces),
+                                 &limit->replaces);
+    for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next) {
+        struct weir_envoy_text *one = &limit->replaces[limit->replaces_count++];
+        error = weir_decode_map(decode, item, "what is replaced", fields, WEIR_COUNT_OF(fields), one);
+        if (!error && one->text.size == 0)
+            error = weir_config_fail(decode->fault, WEIR_EINVAL, item->mark, "name must not be empty");
+    }
+    return error;
+}
+
+static int replaces_check(struct weir_decode *decode, const struct limit *limit)
+{
+    for (size_t i = 0; i < limit->replaces_count; i++)
+        if (weir_slice_equal(limit->replaces[i].text, limit->name.text))
+            return weir_config_fail(decode->fault, WEIR_EINVAL, limit->replaces[i].mark,
+                                    "the limit has this name itself: it cannot replace itself");
+    return 0;
+}
 
 static int limit_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                       void *target)
@@ -184,15 +213,17 @@ static int limit_read(struct weir_decode *decode, const struct weir_yaml_node *v
         { "unit", unit_read, OF(unit), false, 0, 0, NULL },
         { "requests_per_unit", weir_decode_u64, OF(requests), false, 0, UINT32_MAX, NULL },
         { "unlimited", switch_read, OF(unlimited), false, 0, 0, NULL },
-        { "name", name_read, 0, false, 0, 0, NULL },
+        { "name", name_read, OF(name), false, 0, 0, NULL },
         { "replaces", replaces_read, 0, false, 0, 0, NULL },
     };
 #undef OF
     struct weir_envoy_node *node = target;
-    struct limit limit = { .unit = 0 };
+    struct limit limit = { .name.text = { "", 0 } };
     if (is_null(value))
         return 0;
     int error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), &limit);
+    if (!error)
+        error = replaces_check(decode, &limit);
     if (error)
         return error;
     const struct weir_yaml_node *unit = weir_yaml_find(value, "unit");
@@ -208,7 +239,9 @@ static int limit_read(struct weir_decode *decode, const struct weir_yaml_node *v
     node->unlimited = limit.unlimited;
     node->unit = limit.unlimited ? 0 : limit.unit - 1;
     node->requests = limit.requests;
-    node->mark_limit = value->mark;
+    node->name = limit.name;
+    node->replaces = limit.replaces;
+    node->replaces_count = limit.replaces_count;
     return 0;
 }
 

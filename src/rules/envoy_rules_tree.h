@@ -24,7 +24,10 @@ struct weir_envoy_node {
     bool has_limit, unlimited, shadow, shares;
     unsigned unit; /* of weir_envoy_units */
     uint64_t requests;
-    struct weir_mark mark_limit;
+    struct weir_envoy_text name; /* of the limit, by which others replace it; of size 0: none */
+    struct weir_envoy_text *replaces;
+    size_t replaces_count;
+    const char *limit_name;               /* what weir calls the limit; for envoy_rules_write.c */
     struct weir_envoy_node *first, *next; /* the descriptors below it, and beside it */
     size_t count;
 };

@@ -26,6 +26,7 @@ struct writer {
     struct weir_map names; /* of limits, to the line where each stands */
     const struct weir_envoy_domain *domain;
     bool attempts;
+    bool naming; /* limits get their names, so that others can say them; else they are written */
     size_t room; /* of rules->origins */
     size_t depth;
     struct level levels[WEIR_ENVOY_DEPTH_MAX];
@@ -199,36 +200,39 @@ static char legal(char letter)
 
 /* "edge.tenant.path_/api/-": as the path of that service's statistics, of what a name may be made of; and where that is
  * cut or taken, with a hash of all of it. */
-static int name_limit(struct writer *writer, char ret_name[WEIR_LIMIT_NAME_MAX + 1])
+static int name_limit(struct writer *writer, struct weir_envoy_node *node)
 {
+    char own[WEIR_LIMIT_NAME_MAX + 1];
     struct weir_siphash_state state;
     char whole[WEIR_LIMIT_NAME_MAX + 2] = "";
     size_t used = (size_t)snprintf(whole, sizeof(whole), "%s", (const char *)writer->domain->name.text.data);
     weir_siphash_start(&state, &fixed);
     weir_siphash_add(&state, writer->domain->name.text.data, writer->domain->name.text.size + 1);
     for (size_t i = 0; i < writer->depth; i++) {
-        const struct weir_envoy_node *node = writer->levels[i].node;
-        weir_siphash_add(&state, node->key.text.data, node->key.text.size + 1);
-        weir_siphash_add(&state, node->value.text.data, node->value.text.size);
+        const struct weir_envoy_node *at_level = writer->levels[i].node;
+        weir_siphash_add(&state, at_level->key.text.data, at_level->key.text.size + 1);
+        weir_siphash_add(&state, at_level->value.text.data, at_level->value.text.size);
         weir_siphash_add(&state, "", 1);
         if (used < sizeof(whole))
-            used += (size_t)snprintf(whole + used, sizeof(whole) - used, ".%s%s%s", (const char *)node->key.text.data,
-                                     node->value.text.size > 0 ? "_" : "", (const char *)node->value.text.data);
+            used += (size_t)snprintf(whole + used, sizeof(whole) - used, ".%s%s%s",
+                                     (const char *)at_level->key.text.data, at_level->value.text.size > 0 ? "_" : "",
+                                     (const char *)at_level->value.text.data);
     }
     for (char *at = whole; *at; at++)
         *at = legal(*at);
     const unsigned hash = (unsigned)weir_siphash_end(&state);
     const bool cut = used > WEIR_LIMIT_NAME_MAX;
-    (void)snprintf(ret_name, WEIR_LIMIT_NAME_MAX + 1, "%s", whole);
-    if (cut || weir_map_find(&writer->names, 0, (struct weir_slice){ ret_name, strlen(ret_name) }))
-        (void)snprintf(ret_name, WEIR_LIMIT_NAME_MAX + 1, "%.100s@%08x", whole, hash);
-    const char *copy = weir_arena_copy(writer->rules->arena, ret_name, strlen(ret_name));
+    (void)snprintf(own, sizeof(own), "%s", whole);
+    if (cut || weir_map_find(&writer->names, 0, (struct weir_slice){ own, strlen(own) }))
+        (void)snprintf(own, sizeof(own), "%.100s@%08x", whole, hash);
+    const char *copy = weir_arena_copy(writer->rules->arena, own, strlen(own));
     if (!copy)
         return nomem(writer);
     const struct weir_slice name = { copy, strlen(copy) };
     if (weir_map_find(&writer->names, 0, name))
-        return weir_config_fail(writer->fault, WEIR_EINVAL, writer->levels[writer->depth - 1].node->mark,
-                                "the name of its limit, \"%s\", is that of another", ret_name);
+        return weir_config_fail(writer->fault, WEIR_EINVAL, node->mark,
+                                "the name of its limit, \"%s\", is that of another", own);
+    node->limit_name = copy;
     return weir_map_insert(&writer->names, 0, name, 1) ? nomem(writer) : 0;
 }
 
@@ -280,16 +284,36 @@ static void put_key(struct writer *writer)
         (void)fputs("], ipv6_prefix: 128", writer->file);
 }
 
+/* The limits of this name, in the list and below it. */
+static size_t put_named(struct writer *writer, const struct weir_envoy_node *first, struct weir_slice name,
+                        size_t written)
+{
+    for (const struct weir_envoy_node *node = first; node; node = node->next) {
+        if (node->has_limit && weir_slice_equal(node->name.text, name)) {
+            (void)fputs(written++ > 0 ? ", " : ", replaces: [", writer->file);
+            put_string(writer->file, node->limit_name);
+        }
+        written = put_named(writer, node->first, name, written);
+    }
+    return written;
+}
+
+/* A name that no limit of the domain has replaces none. */
+static void put_replaces(struct writer *writer, const struct weir_envoy_node *node)
+{
+    size_t written = 0;
+    for (size_t i = 0; i < node->replaces_count; i++)
+        written = put_named(writer, writer->domain->first, node->replaces[i].text, written);
+    (void)fputs(written > 0 ? "]" : "", writer->file);
+}
+
 static int put_limit(struct writer *writer, const struct weir_envoy_node *node)
 {
-    char name[WEIR_LIMIT_NAME_MAX + 1];
-    int error = name_limit(writer, name);
-    if (!error)
-        error = note_origin(writer, node);
+    int error = note_origin(writer, node);
     if (error)
         return error;
     (void)fputs("  - { name: ", writer->file);
-    put_string(writer->file, name);
+    put_string(writer->file, node->limit_name);
     put_match(writer);
     put_key(writer);
     if (node->unlimited)
@@ -302,18 +326,19 @@ static int put_limit(struct writer *writer, const struct weir_envoy_node *node)
         (void)fputs(", count: attempts", writer->file);
     if (node->shadow && !node->unlimited)
         (void)fputs(", mode: shadow", writer->file);
+    put_replaces(writer, node);
     (void)fputs(" }\n", writer->file);
     return 0;
 }
 
-static int put_list(struct writer *writer, const struct weir_envoy_node *first)
+static int put_list(struct writer *writer, struct weir_envoy_node *first)
 {
     int error = 0;
-    for (const struct weir_envoy_node *node = first; node && !error; node = node->next) {
+    for (struct weir_envoy_node *node = first; node && !error; node = node->next) {
         writer->levels[writer->depth++] = (struct level){ .siblings = first, .node = node };
         error = attribute_name(writer);
         if (!error && node->has_limit)
-            error = put_limit(writer, node);
+            error = writer->naming ? name_limit(writer, node) : put_limit(writer, node);
         if (!error && ftello(writer->file) > (off_t)WEIR_CONFIG_BYTES_MAX)
             error = weir_config_fail(writer->fault, WEIR_ELIMIT, node->mark,
                                      "the limits, with the values beside each that go before it, are longer than 16 "
@@ -330,7 +355,11 @@ static int put_domains(struct writer *writer, const struct weir_envoy_domain *do
     int error = 0;
     for (writer->domain = domains; writer->domain && !error; writer->domain = writer->domain->next) {
         *writer->ret_file = writer->domain->file;
+        writer->naming = true;
         error = put_list(writer, writer->domain->first);
+        writer->naming = false;
+        if (!error)
+            error = put_list(writer, writer->domain->first);
     }
     return error;
 }

@@ -342,6 +342,8 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
     int error = 0;
     for (size_t i = 0; i < matcher->candidates_count && !error; i++) {
         const struct weir_rule *rule = &rules->entries[matcher->candidates[i]].rule;
+        if (rules->limits[rule->index].replaces_count > 0 && match->replacing_count < WEIR_MATCH_REPLACING_MAX)
+            match->replacing[match->replacing_count++] = rule;
         if (rule->limit.spec.mode != WEIR_MODE_OFF)
             error = charge_make(rules, rule, request, cost, match, fault);
         else if (rules->limits[rule->index].levels_count > 0 && match->offs_count < WEIR_MATCH_OFFS_MAX)
@@ -359,6 +361,7 @@ static void match_empty(struct weir_match *match)
     match->lacks = NULL;
     match->lacks_count = 0;
     match->offs_count = 0;
+    match->replacing_count = 0;
 }
 
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
@@ -398,7 +401,7 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
 
 /* ---- exceptions ---- */
 
-static void charge_remove(struct weir_match *match, size_t at)
+void weir_match_remove(struct weir_match *match, size_t at)
 {
     match->remote_count -= match->rules[at]->limit.remote != NULL;
     match->count--;
@@ -426,7 +429,7 @@ bool weir_match_level(struct weir_match *match, size_t at, const struct weir_rul
 {
     weir_assert(match->rules[at]->index == level->index);
     if (level->limit.spec.mode == WEIR_MODE_OFF) {
-        charge_remove(match, at);
+        weir_match_remove(match, at);
         return false;
     }
     match->rules[at] = level; /* the key is the limit's */

@@ -53,7 +53,7 @@ static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *gro
     for (size_t i = 0; i < group->count; i++) {
         struct weir_envoy_each *each = &ask->each[group->members[i]];
         const struct weir_together *one = &group->each[i];
-        each->met = one->met;
+        each->met = one->met && !one->replaced;
         each->over = one->unmatched;
         each->parts |= base < WEIR_CHARGES_MAX ? one->charges << base : 0;
         if (!one->barred_by)
@@ -137,6 +137,7 @@ static void give_back(struct weir_envoy_ask *ask, struct weir_envoy_work *work, 
             weir_rules_match(ask->loop->setup->rules, work->questions[i].attributes, work->questions[i].count, hits,
                              &work->scratch, &fault))
             continue;
+        (void)weir_match_replace(ask->loop->setup->rules, &work->scratch, work->replacing, work->replacing_count);
         weir_refund(ask->loop, &work->scratch, time, units, &pending);
         if (pending) /* the engine does it, and nobody waits for its word */
             weir_transaction_abandon(pending);
@@ -175,14 +176,31 @@ static void end_question(struct weir_envoy_ask *ask, struct weir_envoy_work *wor
     weir_envoy_tell(ask, work);
 }
 
-static int check_charges(struct weir_envoy_work *work, const struct weir_loop *loop, struct weir_fault *fault)
+/* Which limits replace others, whatever the other descriptors meet; those with a limit of their own meet none. */
+static void gather_replacing(struct weir_envoy_work *work, const struct weir_envoy_descriptor *one)
 {
+    for (size_t i = 0; !one->has_limit && i < work->scratch.replacing_count; i++)
+        work->replacing[work->replacing_count++] = work->scratch.replacing[i];
+}
+
+/* What several groups decide, one after the other, is known to have room before the first is charged. */
+static int look_ahead(struct weir_envoy_work *work, const struct weir_loop *loop, struct weir_fault *fault)
+{
+    const struct weir_rules *rules = loop->setup->rules;
     size_t charges = 0;
     int error = 0;
+    work->replacing_count = 0;
+    if (work->request.count == 1 && !weir_rules_replace(rules))
+        return 0;
     for (size_t i = 0; i < work->request.count && !error; i++) {
-        error = weir_rules_match(loop->setup->rules, work->questions[i].attributes, work->questions[i].count, 1,
-                                 &work->scratch, fault);
+        error = weir_rules_match(rules, work->questions[i].attributes, work->questions[i].count, 1, &work->scratch,
+                                 fault);
         charges += work->scratch.count + (work->scratch.refused_by != NULL) + work->request.descriptors[i].has_limit;
+        gather_replacing(work, &work->request.descriptors[i]);
+    }
+    for (size_t i = 0; i < work->request.count; i++) {
+        work->questions[i].replacing = work->replacing;
+        work->questions[i].replacing_count = work->replacing_count;
     }
     if (!error && charges > WEIR_CHARGES_MAX)
         error = weir_fault_format(fault, WEIR_ELIMIT, "descriptors", "meet more than %d limits", WEIR_CHARGES_MAX);
@@ -206,8 +224,7 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
         ask->each[i].hits = work->request.descriptors[i].negative ? 0 : weir_envoy_hits(&work->request, i);
     *ret_later = NULL;
     weir_envoy_questions_make(work, loop->setup->rules);
-    /* What several groups decide, one after the other, is known to have room before the first is charged. */
-    int error = ask->count > 1 ? check_charges(work, loop, ret_fault) : 0;
+    int error = look_ahead(work, loop, ret_fault);
     if (!error)
         error = weir_envoy_overrides_look(ask, work, time, ret_fault);
     if (!error)

@@ -8,6 +8,8 @@
 #include "serve/decide_together.h"
 #include "wire/envoy.h"
 
+#define WEIR_ENVOY_REPLACING_MAX (WEIR_ENVOY_DESCRIPTORS_MAX * WEIR_MATCH_REPLACING_MAX)
+
 /* One limit of an answer. */
 struct weir_envoy_part {
     const char *name, *level;
@@ -65,6 +67,8 @@ struct weir_envoy_work {
     char names[WEIR_ENVOY_ALL_MAX][WEIR_ATTRIBUTE_NAME_MAX + 1]; /* of entries whose key stands there twice */
     struct weir_question questions[WEIR_ENVOY_DESCRIPTORS_MAX];
     struct weir_match scratch;
+    size_t replacing_count; /* limits of the question that replace others */
+    const struct weir_rule *replacing[WEIR_ENVOY_REPLACING_MAX];
     struct weir_outcome outcome;
     struct weir_together together[WEIR_TOGETHER_MAX];
     struct weir_envoy_ask ask;

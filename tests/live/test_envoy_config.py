@@ -177,6 +177,57 @@ class Served(Case):
         self.assertFalse(self.one(self.envoy, *[('k' * 64, 'v')] * 62).HasField('current_limit'))
 
 
+class Replaces(Case):
+    """As envoyproxy/ratelimit has it: what is replaced is as if no limit applied, in this question."""
+    FILE = '''\
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { name: base, unit: day, requests_per_unit: 2 } }
+  - { key: path, rate_limit: { name: base, unit: day, requests_per_unit: 3 } }
+  - { key: vip, rate_limit: { name: vip, unit: day, requests_per_unit: 10, replaces: [ { name: base } ] } }
+  - { key: all, rate_limit: { unlimited: true, replaces: [ { name: vip } ] } }
+  - { key: quiet, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 0, replaces: [ { name: base } ] } }
+  - { key: other, rate_limit: { unit: day, requests_per_unit: 5 } }
+'''
+
+    def look(self, envoy):
+        def told(*descriptors, **options):
+            return [(one.code, one.limit_remaining, one.HasField('current_limit')) for one in envoy.ask(*descriptors, **options).statuses]
+        self.assertEqual(told({'user': 'u'}), [(OK, 1, True)])
+        for left in (9, 8, 7):
+            self.assertEqual(told({'user': 'u'}, {'vip': 'v'}, {'path': 'p'}, {'other': f'o{left}'}),
+                             [(OK, 0, False), (OK, left, True), (OK, 0, False), (OK, 4, True)])
+        self.assertEqual(told({'user': 'u'}), [(OK, 0, True)])  # it was not charged meanwhile
+        self.assertEqual(told({'user': 'u'}), [(OVER_LIMIT, 0, True)])
+        # what is replaced replaces all the same, and so does what is unlimited or in shadow
+        self.assertEqual(told({'all': 'a'}, {'vip': 'v'}, {'user': 'u'}), [(OK, 2 ** 32 - 1, False), (OK, 0, False), (OK, 0, False)])
+        self.assertEqual(told({'vip': 'v'}), [(OK, 6, True)])
+        self.assertEqual(told({'quiet': 'q'}, {'user': 'u'}), [(OK, 0, True), (OK, 0, False)])
+        self.assertEqual(told({'user': 'u'}, ({'vip': 'v'}, {'limit': (5, UNITS['DAY'])})), [(OVER_LIMIT, 0, True), (OK, 5, True)])
+
+    def test_of_files(self):
+        with Folder(edge=self.FILE) as folder:
+            self.look(self.serve(folder)[1])
+
+    def test_of_what_is_printed(self):
+        with Folder(edge=self.FILE) as folder:
+            printed = run('rules', 'import', 'ratelimit', str(folder.path)).stdout
+            with Weir(printed, arguments=GRPC) as weir, Envoy(weir.port('grpc')) as envoy:
+                self.look(envoy)
+
+    def test_counting_all(self):
+        with Folder(edge=self.FILE) as folder:
+            _, envoy = self.serve(folder, 'envoy: { count_all: true }\n')
+            self.assertEqual(envoy.codes({'user': 'u'}, {'vip': 'v'}, hits=3), [OK, OK])
+            self.assertEqual(envoy.codes({'user': 'u'}, hits=3), [OVER_LIMIT])
+            self.assertEqual(envoy.codes({'vip': 'v'}, {'user': 'u'}, hits=3), [OK, OK])
+
+    def test_of_unmatched(self):
+        with Folder(edge=self.FILE) as folder:
+            _, envoy = self.serve(folder, 'unmatched: refuse\n')
+            self.assertEqual(envoy.codes({'user': 'u'}, {'vip': 'v'}, {'none': 'n'}), [OK, OK, OVER_LIMIT])
+
+
 class Statistics(Case):
     def hits(self, weir, limit):
         text = subprocess.run(['curl', '-s', f'http://127.0.0.1:{weir.http}/metrics'], capture_output=True, text=True, check=True).stdout

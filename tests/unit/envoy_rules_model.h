@@ -5,13 +5,11 @@
  * entries and window. A tree is made at random, and written as that service's YAML. */
 #pragma once
 
+#include "envoy_rules_fixture.h"
 #include "random.h"
-#include "rules_fixture.h"
 
 #define MODEL_NODES_MAX 400
-#define MODEL_ENTRIES_MAX 6
 #define MODEL_COUNTERS_MAX 4096
-#define MODEL_NEVER UINT64_MAX
 
 struct model_node {
     char key[8], value[16];
@@ -35,10 +33,6 @@ struct model {
     char text[200000];
     size_t used;
     unsigned line;
-};
-
-struct model_entry {
-    char key[8], value[16];
 };
 
 static const struct {
@@ -164,7 +158,7 @@ static void model_join(const char *key, const char *value, char *ret_text)
 }
 
 /* One level down: the text itself, else the first pattern, else the key alone. -1: nothing. */
-static int model_step(const struct model *model, int first, const struct model_entry *entry, bool *ret_pattern)
+static int model_step(const struct model *model, int first, const struct fixture_entry *entry, bool *ret_pattern)
 {
     char asked[40], there[40];
     (void)sprintf(asked, "%s_%s", entry->key, entry->value);
@@ -190,7 +184,7 @@ static int model_step(const struct model *model, int first, const struct model_e
 }
 
 /* The descriptor that decides; -1: none. ret_name: of its counter. */
-static int model_find(const struct model *model, const struct model_entry *entries, size_t count, char *ret_name)
+static int model_find(const struct model *model, const struct fixture_entry *entries, size_t count, char *ret_name)
 {
     int list = model->first, found = -1;
     size_t used = 0;

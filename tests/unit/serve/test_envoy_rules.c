@@ -1,170 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * envoyproxy/ratelimit's files as limits of weir: against a model of that service on random files and questions, in
- * which descriptor decides, in which counter, in which window and with what left; its documentation's examples; and
- * what is refused, each with its place. */
-#include "envoy_rules_model.h"
-#include "rules/envoy_rules.h"
-#include "serve/envoy_inside.h"
-
-static struct test_random rng;
-static struct model model;
-static struct weir_envoy_work work;
-
-static struct weir_envoy_rules *made(const char *text, bool attempts)
-{
-    struct weir_envoy_rules *rules = NULL;
-    struct weir_envoy_rules_fault fault = { "" };
-    const struct weir_envoy_rules_file file = { "f.yaml", text, strlen(text) };
-    if (weir_envoy_rules_make(&file, 1, attempts, &rules, &fault) != 0)
-        fail_msg("%s\n  gives %s", text, fault.text);
-    return rules;
-}
-
-struct served {
-    struct weir_envoy_rules *from;
-    struct weir_config *config;
-    struct weir_limiter *limiter;
-    struct weir_rules *rules;
-};
-
-static struct served serve(const char *text, bool attempts)
-{
-    struct served served = { .from = made(text, attempts) };
-    struct weir_config *base = config_parsed("unmatched: admit\n");
-    struct weir_limiter_options options = { .memory_max = (size_t)4 << 20 };
-    struct weir_config_faults faults = { .count = 0 };
-    struct weir_fault fault;
-    if (weir_config_with_rules(base, served.from->text, &served.config, &faults) != 0)
-        fail_msg("%s\n  gives %u:%u: %s", (const char *)served.from->text.data, faults.list[0].mark.line,
-                 faults.list[0].mark.column, faults.list[0].text);
-    weir_config_destroy(base);
-    assert_int_equal(weir_limiter_create(&options, &served.limiter, &fault), 0);
-    if (weir_rules_create(served.limiter, served.config, &served.rules, &faults.list[0]) != 0)
-        fail_msg("%s\n  gives %s", (const char *)served.from->text.data, faults.list[0].text);
-    return served;
-}
-
-static void end(struct served *served)
-{
-    weir_rules_destroy(served->rules);
-    weir_limiter_destroy(served->limiter);
-    weir_config_destroy(served->config);
-    weir_envoy_rules_destroy(served->from);
-}
-
-/* As the server asks it. */
-static void ask(const struct served *served, const char *domain, const struct model_entry *entries, size_t count,
-                uint64_t hits, struct weir_match *ret_match)
-{
-    struct weir_fault fault;
-    work.request.domain = fixture_slice(domain);
-    work.request.hits = (uint32_t)hits;
-    work.request.count = 1;
-    work.request.descriptors[0] = (struct weir_envoy_descriptor){ .first = 0, .count = count };
-    work.request.entries_count = count;
-    for (size_t i = 0; i < count; i++)
-        work.request.entries[i] = (struct weir_envoy_entry){ fixture_slice(entries[i].key),
-                                                             fixture_slice(entries[i].value) };
-    weir_envoy_questions_make(&work, served->rules);
-    if (weir_rules_match(served->rules, work.questions[0].attributes, work.questions[0].count, hits, ret_match, &fault))
-        fail_msg("%s: %s", fault.field, fault.text);
-}
-
-/* ---- against the model ---- */
-
-#define SETS 150
-#define QUESTIONS 250
-
-static void entries_make(struct model_entry *entries, size_t *ret_count)
-{
-    *ret_count = 1 + test_random_below(&rng, 5);
-    int list = model.first;
-    for (size_t i = 0; i < *ret_count; i++) {
-        model_key(&rng, entries[i].key);
-        model_value(&rng, entries[i].value, false);
-        /* Half of them go a way that there is, as far as it goes. */
-        int at = list;
-        for (uint64_t skip = test_random_below(&rng, 5); at >= 0 && skip > 0 && model.nodes[at].next >= 0; skip--)
-            at = model.nodes[at].next;
-        if (at >= 0 && test_random_below(&rng, 8)) {
-            strcpy(entries[i].key, model.nodes[at].key);
-            if (model.nodes[at].value[0] && !strchr(model.nodes[at].value, '*') && test_random_below(&rng, 4))
-                strcpy(entries[i].value, model.nodes[at].value);
-        }
-        if (test_random_below(&rng, 20) == 0)
-            entries[i].value[0] = '\0';
-        bool pattern;
-        int found = list >= 0 ? model_step(&model, list, &entries[i], &pattern) : -1;
-        list = found >= 0 ? model.nodes[found].first : -1;
-        if (list < 0 && test_random_below(&rng, 4))
-            *ret_count = i + 1;
-    }
-}
-
-/* The window of `unit` ends in time for some questions. */
-static uint64_t step_seconds(void)
-{
-    static const uint64_t steps[] = { 0, 0, 0, 0, 1, 30, 60, 1800, 40000, 86400, 300000, 900000, 9000000 };
-    return steps[test_random_below(&rng, sizeof(steps) / sizeof(steps[0]))];
-}
-
-static void compare(const struct served *served, struct weir_time *time, size_t *met)
-{
-    struct model_entry entries[MODEL_ENTRIES_MAX];
-    static struct weir_match match;
-    struct weir_decision decision;
-    struct weir_verdict verdict;
-    char name[200];
-    size_t count;
-    uint64_t left = 0;
-    entries_make(entries, &count);
-    const int number = model_find(&model, entries, count, name);
-    const struct model_node *node = number < 0 ? NULL : &model.nodes[number];
-    /* More hits than the limit has are never admitted here, and so not counted. */
-    const uint64_t hits = node && !node->unlimited && node->requests > 0 ? 1 + test_random_below(&rng, node->requests)
-                                                                         : 1;
-    ask(served, "d", entries, count, hits, &match);
-    assert_int_equal(match.met, node != NULL);
-    assert_int_equal(match.count, node && !node->unlimited);
-    *met += match.count;
-    if (!node || node->unlimited)
-        return;
-    const struct weir_envoy_rules_origin *origin = &served->from->origins[match.rules[0]->index];
-    assert_int_equal(origin->mark.line, node->line);
-    assert_int_equal(weir_limiter_decide(served->limiter, match.charges, 1, time, 0, &decision, &verdict), 0);
-    const bool passes = model_hit(&model, number, name, hits, time->wall_ns / WEIR_NS_PER_SECOND, &left);
-    assert_int_equal(verdict.admitted, passes);
-    assert_int_equal(verdict.shadow && !passes, node->shadow && !passes);
-    if (passes)
-        assert_int_equal(verdict.remaining, left);
-}
-
-static void as_the_model(void **state)
-{
-    (void)state;
-    size_t met = 0;
-    for (int set = 0; set < SETS; set++) {
-        model_make(&model, &rng);
-        struct served served = serve(model.text, true);
-        struct weir_time time = { 1000 * WEIR_NS_PER_SECOND, UINT64_C(1700000000) * WEIR_NS_PER_SECOND };
-        for (int i = 0; i < QUESTIONS; i++) {
-            const uint64_t seconds = step_seconds();
-            time.now_ns += seconds * WEIR_NS_PER_SECOND;
-            time.wall_ns += seconds * WEIR_NS_PER_SECOND;
-            compare(&served, &time, &met);
-        }
-        end(&served);
-    }
-    assert_true(met > SETS * QUESTIONS / 10);
-}
-
-/* ---- by hand ---- */
+ * envoyproxy/ratelimit's files as limits of weir: which descriptor decides, the text that is made, and what is refused,
+ * each with its place. Against a model of that service: test_envoy_rules_random.c. */
+#include "envoy_rules_fixture.h"
 
 /* The line of the descriptor that decides; 0: none; entries as "key=value,key=value". */
 static unsigned line_of(const struct served *served, const char *domain, const char *text)
 {
-    struct model_entry entries[MODEL_ENTRIES_MAX];
+    struct fixture_entry entries[FIXTURE_ENTRIES_MAX];
     static struct weir_match match;
     size_t count = 0;
     char copy[200], *at = copy, *one;
@@ -292,8 +135,15 @@ static const struct {
     { ONE("rate_limit: { unit: day, requests_per_unit: 4294967296 }"), "f.yaml:3:59: requests_per_unit 4294967296" },
     { ONE("rate_limit: { unit: day, unlimited: true }"), "f.yaml:3:35: unit says nothing" },
     { ONE("rate_limit: { unit: day, requests_per_unit: 1, burst: 5 }"), "f.yaml:3:62: unknown key \"burst\"" },
-    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { name: x } ] }"),
-      "f.yaml:3:72: replaces is not what weir can do" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: x }"), "f.yaml:3:72: replaces must be a list" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ {} ] }"),
+      "f.yaml:3:74: what is replaced lacks the key" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { name: } ] }"),
+      "f.yaml:3:74: name must not be empty" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { nam: x } ] }"),
+      "f.yaml:3:76: unknown key \"nam\"" },
+    { ONE("rate_limit: { unit: day, requests_per_unit: 1, name: n, replaces: [ { name: n } ] }"),
+      "f.yaml:3:91: the limit has this name itself" },
     { ONE("descriptors: [ { key: l, valeu: 5 } ]"), "f.yaml:3:40: unknown key \"valeu\"" },
     { ONE("value: &x 5"), "f.yaml:3:22: anchors (&x) are not allowed" },
     { ONE(LIMIT) "  - { key: k, " LIMIT " }\n", "f.yaml:4:5: a descriptor \"k\" stands already at line 3" },
@@ -323,6 +173,48 @@ static void what_is_refused(void **state)
         if (!strstr(fault.text, refused[i].fault))
             fail_msg("%s\n  gives %s\n  not   %s", refused[i].text, fault.text, refused[i].fault);
     }
+}
+
+/* Those of that name in the domain, wherever they stand; one that nobody has is none. */
+static void what_replaces(void **state)
+{
+    (void)state;
+    struct served served = serve(
+        "domain: d\n"
+        "descriptors:\n"
+        "  - { key: k, rate_limit: { name: n, unit: day, requests_per_unit: 1 } }\n"
+        "  - { key: l, rate_limit: { name: m, unit: day, requests_per_unit: 1, replaces: [ { name: n }, { name: none } "
+        "] } }\n"
+        "  - { key: l, descriptors: [ { key: k, rate_limit: { name: n, unit: day, requests_per_unit: 2 } } ], value: x "
+        "}\n"
+        "  - { key: m, rate_limit: { unlimited: true, replaces: [ { name: m }, { name: n } ] } }\n"
+        "  - { key: o, rate_limit: { unit: day, requests_per_unit: 1, replaces: [ { name: none } ] } }\n",
+        false);
+    const struct weir_config_limit *limits = served.config->limits;
+    assert_int_equal(served.config->limits_count, 5);
+    assert_int_equal(limits[1].replaces_count, 2);
+    assert_string_equal(limits[1].replaces[0], "d.k");
+    assert_string_equal(limits[1].replaces[1], "d.l_x.k");
+    assert_int_equal(limits[3].replaces_count, 3);
+    assert_string_equal(limits[3].replaces[0], "d.l");
+    assert_int_equal(limits[0].replaces_count + limits[2].replaces_count + limits[4].replaces_count, 0);
+    struct weir_match match;
+    const struct fixture_entry l = { "l", "y" }, k = { "k", "y" }, m = { "m", "y" };
+    ask(&served, "d", &l, 1, 1, &match);
+    assert_int_equal(match.replacing_count, 1);
+    const struct weir_rule *const by = match.replacing[0];
+    assert_string_equal(by->name, "d.l");
+    assert_int_equal(weir_match_replace(served.rules, &match, &by, 1), 0);
+    assert_int_equal(match.count, 1);
+    ask(&served, "d", &k, 1, 1, &match);
+    assert_int_equal(match.replacing_count, 0);
+    assert_int_equal(weir_match_replace(served.rules, &match, &by, 1), 1);
+    assert_int_equal(match.count, 0);
+    ask(&served, "d", &m, 1, 1, &match); /* it is off, and replaces */
+    assert_int_equal(match.replacing_count, 1);
+    assert_int_equal(match.count, 0);
+    assert_true(weir_rules_replace(served.rules));
+    end(&served);
 }
 
 /* What that service takes, and so is taken. */
@@ -461,13 +353,12 @@ static void not_and_overrides(void **state)
 
 int main(void)
 {
-    rng.state = test_random_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_model),
         cmocka_unit_test(the_most_specific),
         cmocka_unit_test(the_text),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(what_is_taken),
+        cmocka_unit_test(what_replaces),
         cmocka_unit_test(limits_that_are_none),
         cmocka_unit_test(several_files),
         cmocka_unit_test(names),
