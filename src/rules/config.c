@@ -169,6 +169,9 @@ static int defaults_set(struct weir_config *config)
 static int file_has_rules(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
     const struct weir_yaml_node *limits = weir_yaml_find(root, "limits");
+    if (decode->config->envoy_folder && decode->config->rules.store.size > 0)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, weir_yaml_find(root, "envoy")->mark,
+                                "envoy.ratelimit_config names files, and rules a store: the limits are in one of them");
     if (limits && decode->config->envoy_folder)
         return weir_config_fail(decode->fault, WEIR_EINVAL, limits->mark,
                                 "limits stands in the files that envoy.ratelimit_config names, not in this one");

@@ -402,6 +402,9 @@ class Refused(unittest.TestCase):
             config.write_text(f'envoy: {{ ratelimit_config: {folder.path} }}\nlimits:\n  - {{ name: a, rate: 1/s }}\n')
             for arguments in (('serve', '--check', str(config)), ('rules', 'check', str(config))):
                 self.assertIn(f'{config}:2:1: limits', self.refused(*arguments))
+            config.write_text(f'rules: {{ store: "sqlite:{other}/rules.db" }}\nenvoy: {{ ratelimit_config: {folder.path} }}\n')
+            for arguments in (('serve', '--check', str(config)), ('rules', 'check', str(config))):
+                self.assertIn(f'{config}:2:1: envoy.ratelimit_config names files, and rules a store', self.refused(*arguments))
 
 
 class Key(Case):
