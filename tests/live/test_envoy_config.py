@@ -142,7 +142,9 @@ class Served(Case):
             self.assertLessEqual(abs(one.duration_until_reset.seconds - (seconds - time.time() % seconds)), 60, path)
 
     def test_none_for_an_address(self):
-        self.assertEqual(self.one(self.envoy, ('remote_address', '50.0.0.5')).code, OVER_LIMIT)
+        for hits, address in ((1, '50.0.0.5'), (11, 'x')):
+            one = self.one(self.envoy, ('remote_address', address), hits=hits)
+            self.assertEqual((one.code, one.HasField('duration_until_reset')), (OVER_LIMIT, False))
 
     def test_values_that_share(self):
         tenant = ('tenant', 'shares')
@@ -334,6 +336,15 @@ class Reload(Case):
             folder.path.joinpath('third.yaml').unlink()
             self.assertTrue(until(lambda: not self.one(envoy, ('user', 'v'), domain='third').HasField('current_limit')))
             self.assertEqual(weir.output().count('reload_failed'), 1)
+
+    def test_a_raise_is_felt_in_the_next_window(self):
+        with Folder(other=OTHER.replace('hour', 'year')) as folder:
+            _, envoy = self.serve(folder)
+            self.assertEqual(self.codes(envoy, 6), [OK] * 5 + [OVER_LIMIT])
+            folder.write('other', OTHER.replace('hour', 'year').replace('5', '8'))
+            self.assertTrue(until(lambda: self.one(envoy, ('user', 'u'), domain='other').current_limit.requests_per_unit == 8))
+            self.assertEqual(self.codes(envoy, 2), [OVER_LIMIT] * 2)
+            self.assertEqual(self.one(envoy, ('user', 'v'), domain='other').limit_remaining, 7)
 
     def test_a_folder_that_is_swapped(self):
         """As a mounted ConfigMap is: the files are links through a link that is renamed."""
