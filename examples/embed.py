@@ -10,7 +10,7 @@ import sys
 from ctypes import POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, \
     c_void_p
 
-RESERVED = 4 * c_uint64  # 0, for later releases
+RESERVED = 3 * c_uint64  # 0, for later releases
 
 
 class Fault(Structure):
@@ -21,7 +21,7 @@ class Spec(Structure):
     _fields_ = [('algorithm', c_int), ('count', c_uint64), ('period_ns', c_uint64), ('burst', c_uint64),
                 ('align', c_int), ('calendar', c_int), ('calendar_count', c_uint32), ('tz', c_char_p),
                 ('spread_ns', c_uint64), ('count_mode', c_int), ('mode', c_int), ('on_full', c_int),
-                ('on_change', c_int), ('reserved', RESERVED)]
+                ('on_change', c_int), ('reserves', c_uint64), ('reserved', RESERVED)]
 
 
 class LimitDef(Structure):

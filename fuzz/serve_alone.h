@@ -26,7 +26,9 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
                                  "  - { name: a, key: [user], rate: 10/s }\n"
                                  "  - { name: b, key: [user], rate: 5/min, algorithm: sliding_log }\n"
                                  "  - { name: c, match: { site: 'x*' }, rate: 3/hour, algorithm: fixed_window }\n"
-                                 "  - { name: d, key: [job], rate: 2, algorithm: concurrency }\n";
+                                 "  - { name: d, key: [job], rate: 2, algorithm: concurrency }\n"
+                                 "  - { name: e, match: { tokens: '1' }, key: [user], rate: 9000/min, cost: amount,\n"
+                                 "      estimate: p90, estimate_first: 7 }\n";
     char config_text[sizeof(limits) + 128];
     struct weir_config *config = NULL;
     struct weir_config_fault config_fault;

@@ -28,7 +28,6 @@ PROGRAM_TIMEOUT_S = 1800
 LINT_TIMEOUT_S = 3600  # clang-tidy takes two minutes of a free core
 UNIT_TIMEOUT_MULTIPLIER = 10  # of 30 s
 SANITIZED_TIMEOUT_MULTIPLIER = 40
-SLOWEST_SHOWN = 15
 # What strangers can send, and when; the longest first.
 LIVE_UNDER_ASAN = ('test_sharing', 'test_rules_http', 'test_locks_http', 'test_locks_resp', 'test_serve_resp', 'test_http',
                    'test_bad_http', 'test_bad_resp', 'test_bad_grpc', 'test_grpc', 'test_envoy_service', 'test_replay_lines', 'test_top_terminal')
@@ -59,7 +58,8 @@ SANITIZER_ENV = {
 class Tally:
     """What passed and failed so far; names what failed."""
 
-    def __init__(self):
+    def __init__(self, shown):
+        self.shown = shown
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.times = []  # (seconds, of processors, name)
@@ -90,7 +90,7 @@ class Tally:
     def close(self):
         for by, text in ((0, 'the slowest'), (1, 'what took most of the processors')):
             print(f'{text}:')
-            for measured in sorted(self.times, key=lambda one, by=by: one[by], reverse=True)[:SLOWEST_SHOWN]:
+            for measured in sorted(self.times, key=lambda one, by=by: one[by], reverse=True)[:self.shown]:
                 print(f'{measured[by]:8.1f} s  {measured[2]}')
         if self.failures:
             print('failed: ' + ', '.join(self.failures))
@@ -299,6 +299,7 @@ def main():
     parser.add_argument('--build', default='build', type=pathlib.Path, help='build folder (default: build)')
     parser.add_argument('--only', default=','.join(STAGES), help='stages, with commas')
     parser.add_argument('--fuzz-seconds', default=2, type=int, help='for each fuzz target (default: 2)')
+    parser.add_argument('--slowest', default=15, type=int, help='how many of the slowest are named (default: 15)')
     parser.add_argument('--soak', action='store_true', help='unit tests with their full counts, without a time limit')
     options = parser.parse_args()
     options.build = (ROOT / options.build).resolve()
@@ -306,7 +307,7 @@ def main():
     for name in names:
         if name not in STAGES:
             parser.error(f'no stage {name!r}; there are {", ".join(STAGES)}')
-    tally = Tally()
+    tally = Tally(options.slowest)
     start = time.monotonic()
     stages(tally, options, names)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

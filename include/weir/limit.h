@@ -96,7 +96,8 @@ struct weir_limit_spec {
     enum weir_mode mode;
     enum weir_on_full on_full;
     enum weir_on_change on_change;
-    uint64_t reserved[WEIR_RESERVED]; /* 0 */
+    uint64_t reserves;                    /* 1: there may be reservations of it (weir/reserve.h); not for concurrency */
+    uint64_t reserved[WEIR_RESERVED - 1]; /* 0 */
 };
 
 #define WEIR_NEVER UINT64_MAX

@@ -101,7 +101,8 @@ struct weir_limiter_options {
     const uint8_t *secret;         /* 16 bytes that place keys in the table; NULL = random */
     const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
     uint64_t clock;                /* enum weir_clock_kind; TSC where the kernel does not go by it: WEIR_EINVAL */
-    uint64_t reserved[WEIR_RESERVED - 1]; /* 0 */
+    uint64_t reserved_keys_max;    /* keys that may have open reservations (weir/reserve.h); 0 = 65,536; to 2^24 */
+    uint64_t reserved[WEIR_RESERVED - 2]; /* 0 */
 };
 
 WEIR_MUST_CHECK int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,

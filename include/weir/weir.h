@@ -10,6 +10,7 @@
 #include "weir/limit.h"
 #include "weir/limiter.h"
 #include "weir/lock.h"
+#include "weir/reserve.h"
 #include "weir/snapshot.h"
 #include "weir/version.h"
 

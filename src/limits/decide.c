@@ -65,7 +65,7 @@ __attribute__((noinline)) static int decide_otherwise(struct weir_limiter *limit
                                                       struct weir_verdict *ret_verdicts)
 {
     return count == 1 ? decide_alone(limiter, charges, time, flags, ret_decision, ret_verdicts)
-                      : weir_decide_several(limiter, charges, count, time, flags, ret_decision, ret_verdicts);
+                      : weir_decide_several(limiter, charges, count, time, flags, NULL, ret_decision, ret_verdicts);
 }
 
 /* The record to take one step by; NULL: that may not do. Asked before the clock is, which the long way reads itself. */

@@ -5,6 +5,7 @@
 #include "limits/decide.h"
 
 #include "limits/combine.h"
+#include "limits/reserve_marks.h"
 
 /* How often several limits are looked at again because a newcomer came in between. Each try meets another newcomer. */
 #define LOOK_TRIES 16
@@ -17,7 +18,11 @@ struct job {
     struct weir_entry entry;
     struct weir_verdict *verdict;
     bool held;
-    bool stale; /* the limit's set is gone: nothing has been decided */
+    bool stale;                     /* the limit's set is gone: nothing has been decided */
+    struct weir_reserved *reserved; /* what was charged is noted there, as its part number `part`; NULL: nowhere */
+    uint32_t part;
+    uint64_t end_ns;
+    bool opened; /* one more reservation of the key is open, unless all is refused */
 };
 
 static void judge_newcomer(struct weir_limiter *limiter, struct job *job)
@@ -66,11 +71,44 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
     }
 }
 
+/* ---- what a reserve notes ---- */
+
+static struct weir_reserve_marks *marks_of(const struct weir_limiter *limiter)
+{
+    return __atomic_load_n(&limiter->marks, __ATOMIC_ACQUIRE);
+}
+
+/* Whether there is a place for the mark of the key, if it needs one. */
+static bool open_mark(struct weir_limiter *limiter, struct job *job)
+{
+    const struct weir_reserved *reserved = job->reserved;
+    job->opened = false;
+    return !reserved || !job->terms.limit.reserves ||
+           weir_reserve_marks_open(marks_of(limiter), reserved->key.hash, reserved->epoch, job->end_ns,
+                                   job->event.now_ns, &job->opened);
+}
+
+/* It has been charged. What a key had of an epoch that is over is closed with that. */
+static void note_reserved(struct weir_limiter *limiter, const struct job *job)
+{
+    if (job->reserved && job->terms.limit.reserves)
+        weir_reserve_marks_charged(marks_of(limiter), &job->terms.limit, job->terms.id, &job->event, &job->entry.state,
+                                   job->event.cost, job->part, job->reserved);
+}
+
+static void close_mark(struct weir_limiter *limiter, struct job *job)
+{
+    if (job->opened)
+        weir_reserve_marks_close(marks_of(limiter), job->reserved->key.hash, 0);
+    job->opened = false;
+}
+
 static void let_go(struct weir_limiter *limiter, struct job *job)
 {
     if (!job->held)
         return;
     job->held = false;
+    close_mark(limiter, job);
     if (job->entry.held.newcomer)
         weir_entry_drop(limiter, &job->entry);
     else
@@ -159,7 +197,8 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
         judge_newcomer(limiter, job);
         weir_verdict_refuse_full(job->verdict, wait_ns);
     } else if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
-               !weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, &wait_ns)) {
+               !(weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, &wait_ns) &&
+                 open_mark(limiter, job))) {
         weir_verdict_refuse_full(job->verdict, wait_ns);
     }
     if (job->verdict->full)
@@ -196,11 +235,15 @@ static void settle_one(struct weir_limiter *limiter, struct job *job, bool admit
     const struct weir_limit *limit = &job->terms.limit;
     struct weir_verdict *v = job->verdict;
     bool attempts = job->terms.count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
+    if (!admitted || !v->admitted)
+        close_mark(limiter, job);
     if (admitted && v->admitted) {
         uint64_t before = weir_permits_in(&job->entry.state.log);
         if (is_permits(job))
             v->ticket = job->event.permit = permit;
         weir_limit_charge(limit, &job->entry.state, &job->event, v);
+        note_reserved(limiter, job);
+        job->opened = false;
         if (is_permits(job)) /* which forgets those that have ended */
             weir_count_permits(limiter, &job->terms, job->event.cost, 0,
                                before + job->event.cost - weir_permits_in(&job->entry.state.log));
@@ -278,6 +321,8 @@ static void judge_off(const struct weir_limit *limit, struct weir_verdict *v)
 static bool job_init(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
                      struct weir_verdict *v, struct job *ret_job)
 {
+    ret_job->reserved = NULL;
+    ret_job->opened = false;
     if (!weir_terms_of(limiter, charge->limit, &ret_job->terms))
         return false;
     ret_job->charge = charge;
@@ -332,9 +377,16 @@ static int sort_by_hash(const struct weir_charge *charges, size_t count, uint8_t
     return 0;
 }
 
+static void note_for(const struct weir_reserving *reserving, size_t i, struct job *job)
+{
+    job->reserved = reserving->reserved[i];
+    job->part = reserving->part;
+    job->end_ns = reserving->end_ns;
+}
+
 int weir_decide_several(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
-                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
-                        struct weir_verdict *ret_verdicts)
+                        const struct weir_time *time, unsigned flags, const struct weir_reserving *reserving,
+                        struct weir_decision *ret_decision, struct weir_verdict *ret_verdicts)
 {
     uint8_t order[WEIR_CHARGES_MAX], jobs_order[WEIR_CHARGES_MAX], job_of[WEIR_CHARGES_MAX];
     struct job jobs[WEIR_CHARGES_MAX];
@@ -354,6 +406,8 @@ int weir_decide_several(struct weir_limiter *limiter, const struct weir_charge *
             struct job *job = &jobs[jobs_count];
             if (!job_init(limiter, &charges[i], &now, &ret_verdicts[i], job))
                 return WEIR_ESTALE;
+            if (reserving)
+                note_for(reserving, i, job);
             job_of[i] = job->terms.mode == WEIR_MODE_OFF ? UINT8_MAX : (uint8_t)jobs_count;
             if (job_of[i] == UINT8_MAX)
                 judge_off(&job->terms.limit, &ret_verdicts[i]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "limits/memory.h"
+#include "limits/reserve_marks.h"
 
 /* A walk that brings the base of time along is due long before slots go out of reach. */
 #define BASE_OLD_NS (WEIR_TABLE_AHEAD_NS / 4)
@@ -36,7 +37,7 @@ static bool same_spec(const struct weir_record *a, const struct weir_record *b)
            x->burst == y->burst && x->align == y->align && x->calendar == y->calendar &&
            x->calendar_count == y->calendar_count && strcmp(a->tz, b->tz) == 0 && x->spread_ns == y->spread_ns &&
            x->count_mode == y->count_mode && x->mode == y->mode && x->on_full == y->on_full &&
-           x->on_change == y->on_change;
+           x->on_change == y->on_change && x->reserves == y->reserves;
 }
 
 /* ---- the background ---- */
@@ -228,7 +229,7 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
             struct weir_limit_def def = { .name = r->sorted[i]->name };
             return weir_def_fault(ret_fault, WEIR_EEXIST, &def, "name", "this name and variant is defined twice");
         }
-    return 0;
+    return weir_reserve_marks_make(limiter, defs, count);
 }
 
 /* How many concurrency limits share what permits may take, overrides not counted. */
@@ -461,6 +462,7 @@ int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_de
     if (!error && ret_fault)
         error = tell_short(limiter, defs, &r, ret_fault);
     if (!error) {
+        weir_reserve_marks_follow(limiter, now.now_ns); /* while the ids of the retired are good */
         finish_retired(limiter, &now);
         commit(limiter, &r, now.now_ns);
         for (size_t i = 0; i < count; i++)

@@ -2,6 +2,7 @@
  *
  * An entry of the table as a state of the core: packing, converting, rings for logs. */
 #include "limits/memory.h"
+#include "limits/reserve_marks.h"
 
 /* For a log that needs room, how many lines are searched at a time, and how often where that may evict one. What has
  * been searched in vain from end to end is searched again after a while, or when a ring has changed hands. */
@@ -350,6 +351,38 @@ static void leave(struct weir_limiter *limiter, struct weir_held *held)
         weir_table_release(held, weir_pair_limit(held->pair), weir_pair_fresh_at(held->pair));
 }
 
+/* Reservations of the key hear how it was found, or that it was made anew. */
+static void see_reserved(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
+                         const struct weir_event *event, const struct weir_entry *entry, bool broken)
+{
+    if (weir_reserve_marks_any(__atomic_load_n(&limiter->marks, __ATOMIC_ACQUIRE)) && !is_permits(&terms->limit))
+        weir_reserve_marks_see(limiter, terms, hash, event, &entry->state, broken);
+}
+
+/* A resident becomes a state of `terms`. False if that finds no room: it is let go as it was found. */
+static bool take_up(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
+                    const struct weir_event *event, struct weir_entry *entry)
+{
+    const uint32_t written_under = weir_pair_limit(entry->held.pair);
+    const struct weir_record *from = weir_record_at(limiter, written_under);
+    bool settles = false;
+    weir_entry_unpack(limiter, from ? &from->terms.limit : &terms->limit, entry);
+    if (written_under != weir_id_number(terms->id) && !weir_entry_convert(limiter, terms, event, entry)) {
+        weir_entry_put_back(limiter, entry);
+        return false;
+    }
+    /* Without room for a full log the key stays as it is, which is refused too. Permits need none. */
+    if (weir_limit_jumped(&terms->limit, &entry->state, event->now_ns))
+        settles = is_permits(&terms->limit) ||
+                  weir_entry_room(limiter, terms, event, terms->limit.capacity, entry, NULL);
+    if (settles) {
+        weir_limit_settle(&terms->limit, &entry->state, event);
+        __atomic_fetch_add(&limiter->clock_jumps, 1, __ATOMIC_RELAXED);
+    }
+    see_reserved(limiter, terms, hash, event, entry, settles);
+    return true;
+}
+
 enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
                                enum weir_absent absent, const struct weir_event *event, struct weir_entry *ret_entry,
                                uint64_t *ret_wait_ns)
@@ -364,29 +397,47 @@ enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_t
         return WEIR_HOLD_STALE;
     }
     ret_entry->widened = false;
-    if (ret_entry->held.newcomer) {
-        *ret_wait_ns = weir_entry_newcomer(limiter, &terms->limit, event->now_ns, &ret_entry->state);
-        if (*ret_wait_ns == 0)
-            return WEIR_HOLD_OK;
-        weir_table_drop(&limiter->table, &ret_entry->held);
-        return WEIR_HOLD_ABSENT;
-    }
-    uint32_t written_under = weir_pair_limit(ret_entry->held.pair);
-    const struct weir_record *from = weir_record_at(limiter, written_under);
-    weir_entry_unpack(limiter, from ? &from->terms.limit : &terms->limit, ret_entry);
-    if (written_under != number && !weir_entry_convert(limiter, terms, event, ret_entry)) {
-        weir_entry_put_back(limiter, ret_entry);
+    if (!ret_entry->held.newcomer) {
         *ret_wait_ns = 1;
-        return WEIR_HOLD_FULL;
+        return take_up(limiter, terms, hash, event, ret_entry) ? WEIR_HOLD_OK : WEIR_HOLD_FULL;
     }
-    if (!weir_limit_jumped(&terms->limit, &ret_entry->state, event->now_ns))
+    *ret_wait_ns = weir_entry_newcomer(limiter, &terms->limit, event->now_ns, &ret_entry->state);
+    if (*ret_wait_ns == 0) {
+        see_reserved(limiter, terms, hash, event, ret_entry, true);
         return WEIR_HOLD_OK;
-    /* Without room for a full log the key stays as it is, which is refused too. Permits need none. */
-    if (is_permits(&terms->limit) || weir_entry_room(limiter, terms, event, terms->limit.capacity, ret_entry, NULL)) {
-        weir_limit_settle(&terms->limit, &ret_entry->state, event);
-        __atomic_fetch_add(&limiter->clock_jumps, 1, __ATOMIC_RELAXED);
     }
-    return WEIR_HOLD_OK;
+    weir_table_drop(&limiter->table, &ret_entry->held);
+    return WEIR_HOLD_ABSENT;
+}
+
+/* What an entry that is held says it is of is not used again before it is let go (finish_retired); but its id may have
+ * ended, and then nobody can tell. */
+static bool terms_of_own(const struct weir_limiter *limiter, const struct weir_held *held, struct weir_terms *ret_terms)
+{
+    const struct weir_record *record = weir_record_at(limiter, weir_pair_limit(held->pair));
+    if (!record)
+        return false;
+    weir_words_load(ret_terms, &weir_record_now(limiter, record)->terms, sizeof *ret_terms);
+    return ret_terms->id != 0;
+}
+
+bool weir_entry_hold_own(struct weir_limiter *limiter, const struct weir_key *key, const struct weir_time *time,
+                         struct weir_grip *ret_grip)
+{
+    struct weir_entry *entry = &ret_grip->entry;
+    uint64_t wait_ns;
+    ret_grip->held = false;
+    if (weir_table_hold(&limiter->table, key->hash, 0, WEIR_ABSENT_LEAVE, time->now_ns, &entry->held, &wait_ns) !=
+        WEIR_HOLD_OK)
+        return false;
+    entry->widened = false;
+    if (!terms_of_own(limiter, &entry->held, &ret_grip->terms)) {
+        leave(limiter, &entry->held);
+        return false;
+    }
+    ret_grip->event = weir_event_make(limiter, &ret_grip->terms, key, 0, time);
+    ret_grip->held = take_up(limiter, &ret_grip->terms, key->hash, &ret_grip->event, entry);
+    return ret_grip->held;
 }
 
 void weir_entry_release(struct weir_limiter *limiter, const struct weir_terms *terms, struct weir_entry *entry)

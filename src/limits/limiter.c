@@ -10,6 +10,9 @@
 #include "base/reserved.h"
 #include "limits/one_step.h"
 #include "limits/remote.h"
+#include "limits/reserve_marks.h"
+
+#define RESERVED_KEYS_MOST (UINT64_C(1) << 24)
 
 static int check_options(const struct weir_limiter_options *o, struct weir_fault *ret_fault)
 {
@@ -22,6 +25,8 @@ static int check_options(const struct weir_limiter_options *o, struct weir_fault
         return weir_fault_set(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
     if (o->skew_max_ns > 3600 * WEIR_NS_PER_SECOND || (o->skew_none && o->skew_max_ns > 0))
         return weir_fault_set(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
+    if (o->reserved_keys_max > RESERVED_KEYS_MOST)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "reserved_keys_max", "must be at most 16777216");
     if (o->clock > WEIR_CLOCK_COARSE)
         return weir_fault_set(ret_fault, WEIR_EINVAL, "clock", "must be one of enum weir_clock_kind");
     return 0;
@@ -59,6 +64,7 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
     limiter->logs_bytes = logs;
     limiter->skew_max_ns = o->skew_none ? 0 : o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS;
     limiter->number_hint = WEIR_DEFINED_FIRST;
+    limiter->reserved_keys_max = o->reserved_keys_max ? o->reserved_keys_max : WEIR_RESERVED_KEYS_DEFAULT;
     pthread_mutex_init(&limiter->background, NULL);
     /* Wall clocks are stepped even where one engine owns the clock, so they get the usual tolerance. */
     weir_wall_init(&limiter->wall, o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS);
@@ -113,6 +119,7 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
     weir_limiter_undefine_all(limiter);
     weir_table_deinit(&limiter->table);
     weir_logs_deinit(&limiter->logs);
+    weir_reserve_marks_destroy(limiter->marks);
     for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
         free(limiter->refused[i]);
         free(limiter->permit_counts[i]);

@@ -46,7 +46,7 @@ struct weir_record {
     struct weir_terms terms;   /* atomic, word by word */
     struct weir_naming naming; /* atomic, word by word */
     bool plain;                /* atomic: a bucket with ticks of at most 1 ns, enforced, counting what it admits, not
-                                  retired: the hot path */
+                                  retired, without reservations: the hot path */
     uint32_t next;             /* atomic: number of the successor once retired; 0 if the limit was removed */
     uint64_t evicted;          /* atomic */
     uint64_t refused_full;     /* atomic */
@@ -75,6 +75,8 @@ struct weir_permit_owner {
     uint64_t generation; /* of the newest set that has a concurrency limit of that name */
 };
 
+struct weir_reserve_marks; /* limits/reserve_marks.h */
+
 struct weir_limiter {
     struct weir_table table;
     struct weir_record **records; /* by number; atomic */
@@ -95,7 +97,9 @@ struct weir_limiter {
     uint64_t logs_barren_since_ns;                 /* atomic: when that were all; 0: they were not */
     uint64_t converted, clock_jumps, refused_full; /* atomic */
     uint64_t permits;                              /* atomic: the number of the last one granted */
-    uint64_t widenings_begun, widenings_done;      /* atomic: entries that move while they are held */
+    struct weir_reserve_marks *marks;              /* atomic; NULL: no limit reserves so far */
+    uint64_t reserved_keys_max;
+    uint64_t widenings_begun, widenings_done; /* atomic: entries that move while they are held */
     /* define and maintain */
     pthread_mutex_t background;
     struct weir_record **current; /* sorted by name and variant */
@@ -285,6 +289,10 @@ void weir_entry_bar(const struct weir_limit *limit, uint64_t cost, uint64_t wait
 enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
                                enum weir_absent absent, const struct weir_event *event, struct weir_entry *ret_entry,
                                uint64_t *ret_wait_ns);
+/* Holds what a key has, by the limit that it is of, or that has taken its place; false: there is nothing, or nobody can
+ * tell. For terms that are to outlive any number of changes. */
+bool weir_entry_hold_own(struct weir_limiter *limiter, const struct weir_key *key, const struct weir_time *time,
+                         struct weir_grip *ret_grip);
 void weir_entry_release(struct weir_limiter *limiter, const struct weir_terms *terms, struct weir_entry *entry);
 void weir_entry_drop(struct weir_limiter *limiter, struct weir_entry *entry);
 

@@ -195,7 +195,7 @@ int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def
     r->retired = false;
     struct weir_naming naming = naming_of(limiter, r->name);
     bool plain = weir_limit_is_bucket(&terms.limit) && terms.mode == WEIR_MODE_ENFORCE &&
-                 terms.count_mode == WEIR_COUNT_ADMITTED && terms.limit.shift >= 0;
+                 terms.count_mode == WEIR_COUNT_ADMITTED && terms.limit.shift >= 0 && !terms.limit.reserves;
     weir_record_set_terms(r, &terms);
     weir_words_store(&r->naming, &naming, sizeof naming);
     __atomic_store_n(&r->plain, plain, __ATOMIC_RELEASE);

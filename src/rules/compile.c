@@ -17,6 +17,7 @@
 #include "rules/envoy_rules.h"
 #include "rules/pattern.h"
 #include "rules/replaces.h"
+#include "rules/reserve_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_node.h"
 
@@ -269,8 +270,10 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         };
     if (rule->terms.mode && !rule->terms.revision_node)
         return weir_compile_nomem(compiler);
-    if (!weir_config_is_shared(config, limit))
+    if (!weir_config_is_shared(config, limit)) {
+        rule->limit.spec.reserves = rule->of_amount;
         return 0;
+    }
     uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_NONE; /* its definition is too long */
     struct weir_fault fault = { "", "" };
     int error = weir_remote_limit_create(rule->name, variant_of(rule), revision, &rule->limit.spec, &rule->limit.remote,
@@ -304,6 +307,8 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
     rule->throttle = limit->throttle;
     rule->hold_max = limit->hold_max;
     rule->hold_timeout_ns = limit->hold_timeout_ns;
+    rule->of_amount = weir_reserve_is_of(limit);
+    rule->reserve = limit->reserve;
     if (rule->limit.spec.tz)
         rule->limit.spec.tz = weir_arena_copy(arena, limit->spec.tz, strlen(limit->spec.tz));
     if (!rule->name || !rule->variant || (level && !rule->level) || (!rule->limit.spec.tz && limit->spec.tz))

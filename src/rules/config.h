@@ -14,6 +14,7 @@
 #include "observe/logger.h"
 #include "observe/top.h"
 #include "rules/block.h"
+#include "rules/reserve.h"
 #include "weir/limiter.h"
 #include "weir/session.h"
 #include "wire/forwarded.h"
@@ -210,9 +211,10 @@ struct weir_config_limit {
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
-    uint64_t lease_ns;          /* concurrency: 30 s; 1 s to 366 days. Its specs have it as their period */
-    uint64_t cost;              /* units per unit of the request's cost */
-    const char *cost_attribute; /* the attribute that carries it; NULL = `cost` */
+    uint64_t lease_ns;                  /* concurrency: 30 s; 1 s to 366 days. Its specs have it as their period */
+    uint64_t cost;                      /* units per unit of the request's cost */
+    const char *cost_attribute;         /* the attribute that carries it; NULL = `cost` */
+    struct weir_config_reserve reserve; /* only where `cost_attribute` is `amount` */
     unsigned ipv6_prefix;
     const char **replaces; /* names of limits that a question of Envoy's does not meet if it meets this */
     size_t replaces_count;

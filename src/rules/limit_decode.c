@@ -10,6 +10,7 @@
 
 #include "limits/zone.h"
 #include "rules/replaces.h"
+#include "rules/reserve_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_text.h"
 
@@ -156,6 +157,11 @@ static const struct weir_field limit_fields[] = {
     { "chunk_ttl", weir_decode_duration, OF(chunk_ttl_ns), false, SECOND / 10, 3600 * SECOND, NULL },
     { "on_failure", weir_decode_word, OF(on_failure), false, 0, 0, weir_on_failure_words },
     { "deadline", weir_decode_duration, OF(deadline_ns), false, SECOND / 1000, 10 * SECOND, NULL },
+    { "reserve_max", weir_reserve_share_decode, OF(reserve.max_share), false, 0, 0, NULL },
+    { "reserve_ttl_max", weir_decode_duration, OF(reserve.ttl_max_ns), false, SECOND, 86400 * SECOND, NULL },
+    { "on_expiry", weir_reserve_expiry_decode, OF(reserve.on_expiry), false, 0, 0, NULL },
+    { "estimate", weir_reserve_estimate_decode, OF(reserve.estimate), false, 0, 0, NULL },
+    { "estimate_first", weir_decode_u64, OF(reserve.estimate_first), false, 1, WEIR_BURST_MAX, NULL },
     { "lease", weir_decode_duration, OF(lease_ns), false, WEIR_LEASE_MIN_NS, WEIR_EMISSION_MAX_NS, NULL },
 };
 
@@ -201,10 +207,13 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
         .interval_ns = SECOND / 10,
         .chunk_ttl_ns = 2 * SECOND,
         .deadline_ns = SECOND / 50,
+        .reserve.ttl_max_ns = 600 * SECOND,
     };
     int error = weir_decode_map(decode, node, "a limit", limit_fields, WEIR_COUNT_OF(limit_fields), &limit);
     if (!error)
         error = keys_check(decode, node, &limit);
+    if (!error)
+        error = weir_reserve_check(decode, node, &limit);
     if (error)
         return error;
     limit.mark_rate = key_mark(node, "rate");

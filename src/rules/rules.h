@@ -59,6 +59,8 @@ struct weir_rule {
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
+    bool of_amount; /* its cost is the attribute `amount`, and it is no concurrency limit: `reserve` says the rest */
+    struct weir_config_reserve reserve;
 };
 
 static inline const struct weir_rule *weir_rule_of(const struct weir_shared_limit *limit)

@@ -10,6 +10,7 @@
 #include "observe/tracer.h"
 #include "serve/hold.h"
 #include "serve/loop.h"
+#include "serve/reserve.h"
 
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 
@@ -31,6 +32,8 @@ int weir_common_init(struct weir_common *common, size_t loops)
     if (!error)
         error = weir_holds_create(&common->holds);
     if (!error)
+        error = weir_reservations_create(&common->reservations);
+    if (!error)
         error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, common->started_ns, &common->fallback);
     return error;
 }
@@ -38,6 +41,7 @@ int weir_common_init(struct weir_common *common, size_t loops)
 void weir_common_deinit(struct weir_common *common)
 {
     weir_fallback_destroy(common->fallback);
+    weir_reservations_destroy(common->reservations);
     weir_holds_destroy(common->holds);
     weir_tracer_destroy(common->tracer);
     weir_last_destroy(common->last);

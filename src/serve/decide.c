@@ -10,6 +10,7 @@
 #include "serve/hold.h"
 #include "serve/past_note.h"
 #include "serve/refused.h"
+#include "serve/reserve.h"
 #include "serve/shared.h"
 
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
@@ -109,6 +110,18 @@ static int decide_shared(struct weir_loop *loop, const struct weir_question *que
     return error;
 }
 
+static int reserve(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
+                   struct weir_outcome *outcome, struct weir_fault *fault)
+{
+    int error = weir_reserve_decide(loop, question, time, outcome, fault);
+    if (error)
+        return error;
+    weir_decide_count(loop, outcome, time->now_ns);
+    if (!outcome->decision.admitted)
+        weir_refused_outcome(loop, question, outcome, time->now_ns);
+    return 0;
+}
+
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
                 struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_transaction **ret_pending)
 {
@@ -132,10 +145,12 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         if (error || ret_outcome->banned)
             return error;
     }
-    if (ret_outcome->match.count == 0) {
+    if (ret_outcome->match.count == 0)
         decide_unmatched(loop, question, ret_outcome);
+    if (ret_outcome->match.count == 0 && !(question->reserve && ret_outcome->decision.admitted))
         return 0;
-    }
+    if (question->reserve)
+        return reserve(loop, question, time, ret_outcome, ret_fault);
     if (ret_outcome->match.remote_count > 0)
         return decide_shared(loop, question, time, ret_outcome, ret_pending);
     if (question->can_wait)

@@ -16,9 +16,12 @@ struct weir_question {
     /* Limits that replace others in this question; only of weir_decide_together. */
     const struct weir_rule *const *replacing;
     size_t replacing_count;
+    struct weir_reserve_ask
+        *reserve; /* not NULL: it is a reserve (serve/reserve.h), which never waits and never peeks */
 };
 
 struct weir_hold_waiter;
+struct weir_reserve_ask;
 struct weir_transaction;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at

@@ -137,6 +137,7 @@ static const struct route {
     { "/learn.js", READ, 0, weir_http_learn_js },
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
+    { "/v1/reservations", POST, WEIR_RIGHT_CHECK, weir_http_reserve },
     { "/json", POST, WEIR_RIGHT_CHECK, weir_http_envoy },
     { "/healthz", READ, 0, healthz },
     { "/readyz", READ, 0, weir_http_readyz },
@@ -226,6 +227,19 @@ static bool answer_permits(struct weir_http_call *call)
     return true;
 }
 
+/* False: it is none of theirs. */
+static bool answer_reservations(struct weir_http_call *call)
+{
+    const char *allow;
+    if (!weir_http_reservations_path(call, &allow))
+        return false;
+    if (allow)
+        weir_http_reply_problem(call, 405, allow, "this path is asked with another method: see Allow");
+    else if (allowed(call, WEIR_RIGHT_CHECK))
+        weir_http_reservations(call);
+    return true;
+}
+
 /* A page of any web site can make a browser ask us. True when that, or what looks like it, has been refused. The
  * questions of /v1/auth carry fields of the proxy's client, which browsers send to the proxy rightly. */
 static bool refuse_browser(const struct weir_http_call *call)
@@ -295,10 +309,11 @@ static void answer(struct weir_http_call *call)
             routes[i].handle(call);
         return;
     }
-    if (!answer_locks(call) && !answer_permits(call) && !answer_docs(call))
+    if (!answer_locks(call) && !answer_permits(call) && !answer_reservations(call) && !answer_docs(call))
         weir_http_reply_problem(
             call, 404, "",
             "no such path; there are /v1/check, /v1/auth, /json, /v1/permits/{id}/release and renew, "
+            "/v1/reservations, /v1/reservations/{id}, settle and extend of it, "
             "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
             "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
             "/v1/hour, /v1/live, /v1/state, "

@@ -14,6 +14,7 @@
 #include "wire/http.h"
 #include "wire/http_answer.h"
 #include "wire/lock.h"
+#include "wire/reservation.h"
 
 struct weir_lock_ask;    /* serve/locks.h */
 struct weir_session_ask; /* serve/sessions.h */
@@ -57,6 +58,7 @@ struct weir_http_session {
 struct weir_http_work {
     struct weir_http_request request;
     struct weir_check_request check;
+    struct weir_reserve_request reserve;
     struct weir_forwarded forwarded;
     struct weir_lock_path lock_path;
     struct weir_lock_question lock_question;
@@ -203,6 +205,12 @@ void weir_http_rules_ask(struct weir_http_call *call, int error, const struct we
 /* Who changes something, the token's name, and before it whom its holder names; why; and when. */
 int weir_http_rules_author(const struct weir_http_call *call, const char *author, const char *comment,
                            struct weir_rules_question *question, struct weir_fault *fault);
+
+struct weir_answer weir_http_told(struct weir_http_call *call); /* work->outcome, without a permit */
+/* /v1/reservations/{id}, and /settle and /extend of it: whether the path is one of them; which methods it takes. */
+bool weir_http_reservations_path(const struct weir_http_call *call, const char **ret_allow);
+void weir_http_reserve(struct weir_http_call *call);
+void weir_http_reservations(struct weir_http_call *call);
 
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */
 bool weir_http_permits_path(const struct weir_http_call *call);

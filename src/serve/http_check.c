@@ -21,10 +21,10 @@ static int status_of(const struct weir_answer *answer, int refused, bool with_bo
     return refused == 429 && weir_ratelimit_failed(answer) ? 503 : refused;
 }
 
-static void reply(struct weir_http_call *call, int refused, bool with_body)
+struct weir_answer weir_http_told(struct weir_http_call *call)
 {
     struct weir_http_work *work = call->work;
-    struct weir_outcome *outcome = &work->outcome;
+    const struct weir_outcome *outcome = &work->outcome;
     for (size_t i = 0; i < outcome->match.count; i++) {
         const struct weir_rule *rule = outcome->match.rules[i];
         const enum weir_fallback_policy fallback = weir_outcome_fallback(outcome, i);
@@ -39,14 +39,21 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
             .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
         };
     }
+    return (struct weir_answer){ .decision = &outcome->decision,
+                                 .limits = work->told,
+                                 .count = outcome->match.count,
+                                 .missing = outcome->match.lacks,
+                                 .banned = outcome->banned };
+}
+
+static void reply(struct weir_http_call *call, int refused, bool with_body)
+{
+    struct weir_http_work *work = call->work;
+    struct weir_outcome *outcome = &work->outcome;
+    struct weir_answer answer = weir_http_told(call);
     weir_permit_tell(call->conn->loop, outcome, call->time, &work->permit);
-    const struct weir_answer answer = { .decision = &outcome->decision,
-                                        .limits = work->told,
-                                        .count = outcome->match.count,
-                                        .permit = { work->permit.text, work->permit.size },
-                                        .lease_ns = work->permit.lease_ns,
-                                        .missing = outcome->match.lacks,
-                                        .banned = outcome->banned };
+    answer.permit = (struct weir_slice){ work->permit.text, work->permit.size };
+    answer.lease_ns = work->permit.lease_ns;
     int status = outcome->decision.admitted ? 200 : status_of(&answer, refused, with_body);
     call->wait_ns = outcome->wait_ns;
     size_t pending = weir_conn_pending(call->conn);

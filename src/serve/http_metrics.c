@@ -433,6 +433,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_unlimited(&out, loop->common);
     weir_http_metrics_units(&out, loop);
     weir_http_metrics_hits(&out, loop);
+    weir_http_metrics_reserve(&out, loop);
     weir_http_metrics_top(&out, loop);
     write_latency(&out, loop->common);
     write_holds(&out, loop);

@@ -16,5 +16,8 @@ void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_commo
 void weir_http_metrics_hits(struct weir_prometheus *out, const struct weir_loop *loop);
 void weir_http_metrics_units(struct weir_prometheus *out, const struct weir_loop *loop);
 
+/* weir_reservations_open and its like. */
+void weir_http_metrics_reserve(struct weir_prometheus *out, const struct weir_loop *loop);
+
 /* weir_top_refused: of the keys that GET /v1/top tells of. */
 void weir_http_metrics_top(struct weir_prometheus *out, const struct weir_loop *loop);

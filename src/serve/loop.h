@@ -85,6 +85,7 @@ struct weir_tracer;          /* observe/tracer.h */
 struct weir_grpc_library;    /* wire/grpc_library.h */
 struct weir_live_stream;     /* serve/http_live.c */
 struct weir_hour;            /* observe/hour.h */
+struct weir_reservations;    /* serve/reserve.h */
 struct weir_past;            /* observe/past.h */
 struct weir_last;            /* observe/last.h */
 
@@ -132,6 +133,7 @@ struct weir_common {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
+    struct weir_reservations *reservations;
     const struct weir_grpc_library *grpc;      /* NULL: nothing listens for gRPC */
     const struct weir_site_place *site;        /* the documentation */
     struct weir_saver *saver;                  /* NULL: a restart forgets what keys have used */

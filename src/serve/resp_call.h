@@ -131,6 +131,10 @@ void weir_resp_refund(const struct weir_resp_call *call);
 void weir_resp_release(const struct weir_resp_call *call);
 void weir_resp_renew(const struct weir_resp_call *call);
 
+void weir_resp_reserve(const struct weir_resp_call *call);
+void weir_resp_settle(const struct weir_resp_call *call);
+void weir_resp_extend(const struct weir_resp_call *call);
+
 void weir_resp_lock(const struct weir_resp_call *call);
 void weir_resp_relock(const struct weir_resp_call *call);
 void weir_resp_unlock(const struct weir_resp_call *call);

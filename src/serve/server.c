@@ -21,6 +21,7 @@
 #include "serve/marks.h"
 #include "serve/permit.h"
 #include "serve/refusal_lines.h"
+#include "serve/reserve.h"
 #include "serve/sampler.h"
 #include "serve/sessions.h"
 #include "serve/watch_look.h"
@@ -234,6 +235,8 @@ static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
+    const struct weir_time time = weir_time_read();
+    weir_reservations_sweep(server->common.reservations, server->common.limiter, &time);
     if (atomic_exchange(&server->asked, false))
         reload(server, WEIR_RELOAD_RULES);
     if (server->untold)

@@ -32,8 +32,9 @@ static int attribute_value(const json_t *value, const char *name, struct weir_ch
     return 0;
 }
 
-static int read_attributes(json_t *object, struct weir_check_request *request, struct weir_fault *fault)
+int weir_check_take_attributes(void *members, struct weir_check_request *request, struct weir_fault *fault)
 {
+    json_t *object = members;
     if (!json_is_object(object))
         return weir_json_fail(fault, WEIR_EPROTO, "attributes", "must be an object");
     if (json_object_size(object) > WEIR_CHECK_ATTRIBUTES_MAX)
@@ -63,7 +64,7 @@ static int read_cost(const json_t *value, struct weir_check_request *request, st
 static int read_member(const char *name, json_t *value, struct weir_check_request *request, struct weir_fault *fault)
 {
     if (strcmp(name, "attributes") == 0)
-        return read_attributes(value, request, fault);
+        return weir_check_take_attributes(value, request, fault);
     if (strcmp(name, "cost") == 0)
         return read_cost(value, request, fault);
     if (strcmp(name, "peek") != 0)

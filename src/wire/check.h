@@ -34,6 +34,8 @@ struct weir_check_request {
 int weir_check_parse(const void *data, size_t size, struct weir_check_request *ret_request,
                      struct weir_fault *ret_fault);
 void weir_check_deinit(struct weir_check_request *request);
+/* The attributes of jansson's object, which outlives them, to those that are there. Errors as above. */
+int weir_check_take_attributes(void *members, struct weir_check_request *request, struct weir_fault *fault);
 
 /* The answer: {"admitted":true,"limit":"api-per-user","remaining":19,"retry_after_ms":0,"reset_after_ms":600,
  * "delay_ms":0,"limits":[...]}; refused, it is a problem detail (RFC 9457) with the same members. A limit that nodes

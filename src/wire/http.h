@@ -40,6 +40,7 @@ enum weir_http_method {
     WEIR_HTTP_HEAD,
     WEIR_HTTP_POST,
     WEIR_HTTP_PUT,
+    WEIR_HTTP_DELETE,
     WEIR_HTTP_OTHER,
 };
 

@@ -277,6 +277,8 @@ static enum weir_http_method method_of(uint8_t method)
         return WEIR_HTTP_POST;
     case HTTP_PUT:
         return WEIR_HTTP_PUT;
+    case HTTP_DELETE:
+        return WEIR_HTTP_DELETE;
     default:
         return WEIR_HTTP_OTHER;
     }

@@ -154,10 +154,9 @@ void weir_snapshot_put_definition(struct weir_snapshot_block *block, const struc
         size += sizes[i];
     }
     uint8_t *at = take_room(block, size);
-    const uint8_t small[] = { (uint8_t)spec->algorithm, (uint8_t)spec->align,
-                              (uint8_t)spec->calendar,  (uint8_t)spec->count_mode,
-                              (uint8_t)spec->mode,      (uint8_t)spec->on_full,
-                              (uint8_t)spec->on_change, 0 };
+    const uint8_t small[] = { (uint8_t)spec->algorithm,  (uint8_t)spec->align,   (uint8_t)spec->calendar,
+                              (uint8_t)spec->count_mode, (uint8_t)spec->mode,    (uint8_t)spec->on_full,
+                              (uint8_t)spec->on_change,  (uint8_t)spec->reserves };
     memcpy(at, small, sizeof small);
     put_32(at + 8, spec->calendar_count);
     put_16(at + 12, (uint16_t)sizes[0]);
@@ -275,13 +274,14 @@ static bool read_spec(const uint8_t *at, struct weir_limit_spec *ret_spec)
         .mode = (enum weir_mode)at[4],
         .on_full = (enum weir_on_full)at[5],
         .on_change = (enum weir_on_change)at[6],
+        .reserves = at[7], /* 0 of an older weir, which had none */
         .calendar_count = get_32(at + 8),
         .count = get_64(at + 24),
         .period_ns = get_64(at + 32),
         .burst = get_64(at + 40),
         .spread_ns = get_64(at + 48),
     };
-    return at[7] == 0;
+    return at[7] <= 1;
 }
 
 int weir_snapshot_take_definition(struct weir_snapshot_rest *rest, struct weir_snapshot_definition *ret_definition)

@@ -59,7 +59,7 @@ def declarations(folder):
     """What both libraries' headers declare: (structs, {name: [members]}), names of enum constants, prototypes."""
     text = '\n'.join(run('cc', '-E', '-P', '-I', folder, '-x', 'c', folder / 'weir' / header)
                      for header in LIBRARIES.values())
-    structs = {name: re.findall(r'(\w+)(?:\[\w+\])?;', body) for name, body in STRUCT.findall(text)}
+    structs = {name: re.findall(r'(\w+)(?:\[[\w -]+\])?;', body) for name, body in STRUCT.findall(text)}
     constants = {word.split('=')[0].strip() for body in ENUM.findall(text) for word in body.split(',') if word.strip()}
     text = re.sub(r'^#.*\n', '', text, flags=re.M)
     while text != (text := re.sub(r'\{[^{}]*\}', ';', text)):  # bodies

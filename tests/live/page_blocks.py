@@ -81,6 +81,10 @@ RUNS = [
     Run('concurrency.md', ['$ redis-cli -p 6380 WEIR.CHECK 1 route /jobs/x'],
         "cat > c.yaml <<'END'\n@yaml limits:@END\nweir serve --config c.yaml >>serve.log 2>&1 & ready\n",
         {'01…f946': '$(redis-cli -p 6380 WEIR.CHECK 1 route /jobs/y tenant acme | sed -n 8p)'}, says=(r'30000\n30000\n1\n',)),
+    Run('reservations.md', ["$ curl localhost:8080/v1/reservations -d"],
+        "cat > c.yaml <<'END'\n@yaml limits:@END\nweir serve --config c.yaml >>serve.log 2>&1 & ready\n",
+        {'0000…': '$(curl -s localhost:8080/v1/reservations -d \'{"attributes":{"route":"/v1/chat","tenant":"b"},"amount":5000}\' | '
+                  'sed \'s/.*"id":"//; s/".*//\')'}, says=('"held":5000', '"held":5500', '"given_back":3766')),
     Run('exceptions.md', ['weir rules ban'], STORE + "sed -i 's/exports/api-per-user/; s/ }$/, levels: { plus: { rate: 99\\/day } } }/' first.yaml\n"
         "weir rules apply --config weir.yaml --comment first first.yaml\n", says=('scrapes the catalogue', 'has paid', 'has stopped')),
     Run('rule-stores.md', ['weir rules apply --config weir.yaml --comment \'the limits'], STORE, says=('1 limit',)),

@@ -254,7 +254,8 @@ class Sampling(Case):
                 weir.process.send_signal(signal.SIGHUP)
                 wait_for(lambda before=before: checksum() != before, 'the loop has not moved')
                 client.check(parent(number), kind='none')
-            self.wait_for_spans(receiver, 1)
+                if not text:  # else what is written down for the next one may go along, on a busy machine
+                    self.wait_for_spans(receiver, 1)
             self.wait_for_spans(other, 2)
             # What cannot be a receiver leaves the one before.
             weir.config.write_text(traces('http://127.0.0.1:99999/') + LIMITS, encoding='utf-8')

@@ -43,6 +43,14 @@ struct weir_counter_window weir_counter_window(const struct weir_limit *limit, c
 void weir_counter_resume(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                          const struct weir_counter_window *window, uint64_t used);
 
+/* ---- sliding_log ---- */
+
+/* The time of the newest entry, of a log that has one. */
+uint64_t weir_log_newest(const struct weir_log *log);
+/* Takes up to `units` entries of the time `at` out; how many that were. */
+uint64_t weir_log_take_at(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                          uint64_t at, uint64_t units);
+
 /* ---- concurrency ---- */
 
 /* After a clock that came back: no permit is out for longer than a lease from now. */

@@ -35,10 +35,15 @@ struct weir_limit {
     uint64_t skew_max_ns;
     uint64_t period_ns;
     bool calendar; /* fixed_window whose windows the caller hands in */
+    bool reserves; /* there may be reservations: a key may be in debt by them (core/limit/reserve.h) */
     /* Until debt_until_ns a key may have up to debt_units used, though the capacity is less: weir_limit_follow. */
     uint64_t debt_units;
     uint64_t debt_until_ns;
 };
+
+/* Where there may be reservations a key may have used so many capacities, or 2^56 ticks of a bucket: what was reserved
+ * too low is charged up to there. A log cannot be in debt: it may have one. */
+#define WEIR_LIMIT_DEBT 16
 
 static inline bool weir_limit_is_bucket(const struct weir_limit *limit)
 {

@@ -95,6 +95,44 @@ static void log_take(const struct weir_limit *limit, struct weir_state *state, c
     set_fresh_at(limit, state, event->now_ns);
 }
 
+uint64_t weir_log_newest(const struct weir_log *log)
+{
+    weir_assert(log->used > 0 && log->used <= log->room);
+    return entry(log, log->used - 1);
+}
+
+/* The first entry later than `at`; used: there is none. */
+static uint32_t later_than(const struct weir_log *log, uint64_t at)
+{
+    uint32_t low = 0, high = log->used;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (entry(log, middle) <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint64_t weir_log_take_at(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                          uint64_t at, uint64_t units)
+{
+    struct weir_log *log = &state->log;
+    forget_expired(limit, log, event->now_ns);
+    const uint32_t end = later_than(log, at);
+    uint32_t first = end;
+    while (first > 0 && end - first < units && entry(log, first - 1) == at)
+        first--;
+    const uint32_t taken = end - first;
+    weir_assert(taken <= units && end <= log->used);
+    for (uint32_t i = end; i < log->used && taken > 0; i++)
+        log->times[(log->head + i - taken) & (log->room - 1)] = entry(log, i);
+    log->used -= taken;
+    set_fresh_at(limit, state, event->now_ns);
+    return taken;
+}
+
 const struct weir_algorithm_ops weir_algorithm_log = { log_used, log_wait, log_add, log_take };
 
 static uint32_t room_of(uint64_t words)

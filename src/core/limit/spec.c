@@ -95,6 +95,8 @@ int weir_limit_check(const struct weir_limit_spec *spec, struct weir_fault *ret_
         return error;
     if (weir_reserved_used(spec->reserved, sizeof spec->reserved))
         return weir_fault_set(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
+    if (spec->reserves > (spec->algorithm != WEIR_CONCURRENCY))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "reserves", "must be 0 or 1, and 0 for concurrency");
     if (spec->period_ns == 0)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "period", "must be more than 0");
     if (spec->algorithm == WEIR_CONCURRENCY) {
@@ -216,11 +218,15 @@ int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec
         .skew_max_ns = skew_max_ns,
         .period_ns = spec->period_ns,
         .calendar = on_calendar(spec),
+        .reserves = spec->reserves != 0,
     };
     if (is_bucket(spec->algorithm))
         init_bucket(limit, spec->count, spec->period_ns);
     else
         init_window(limit, spec->period_ns);
+    if (limit->reserves && weir_limit_is_bucket(limit))
+        limit->ahead_max = weir_max_u64(limit->ahead_max,
+                                        weir_min_u64(weir_mul_sat(limit->span, WEIR_LIMIT_DEBT), WEIR_TICKS_SPAN_MAX));
     limit->ahead_max += weir_ticks_of(skew_max_ns, limit->shift, WEIR_TICKS_SPAN_MAX);
     weir_assert(limit->shift >= WEIR_TICKS_SHIFT_MIN && limit->shift <= WEIR_TICKS_SHIFT_MAX);
     weir_assert(limit->span <= WEIR_TICKS_SPAN_MAX + 1 && limit->ahead_max >= limit->span);
