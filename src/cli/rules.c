@@ -16,6 +16,7 @@
 #include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
+#include "cli/rules_import.h"
 #include "cli/serve_config.h"
 #include "cli/stored.h"
 #include "cli/verbs.h"
@@ -33,7 +34,7 @@ static const char help[] =
     "       weir rules rollout --config FILE --comment WHY [OPTION ...] PERCENT RULES\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "       weir rules export --config FILE\n"
-    "       weir rules import --config FILE [--dry-run] EXPORT\n"
+    "       weir rules import --config FILE EXPORT | ratelimit FOLDER\n"
     "       weir rules ban | level | reset | unban | exceptions --help\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
@@ -57,7 +58,7 @@ static const char help[] =
     "                   the newest version. What else RULES have otherwise is told, and nothing is stored\n"
     "  rollback         makes the text of an older version the newest version\n"
     "  export           all versions and exceptions, as lines of JSON\n"
-    "  import           puts an export into a store without versions, as it was\n"
+    "  import           puts an export into a store without versions, or prints files of Envoy's service\n"
     "  ban, level       one key of one limit, without a new version; unban ends it, reset makes it fresh\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
@@ -83,8 +84,7 @@ static const char help[] =
     "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
     "  weir rules rollout --config weir.yaml --comment 'exports: 20 a day' 10 rules.yaml\n"
     "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n"
-    "  weir rules export --config weir.yaml > rules.jsonl\n"
-    "  weir rules import --config other.yaml rules.jsonl\n";
+    "  weir rules export --config weir.yaml > rules.jsonl\n";
 
 #define WHOLE_FILE ((struct weir_mark){ 1, 1 })
 #define BURSTS_TOLD 20
@@ -288,6 +288,8 @@ int weir_cli_rules(int argc, char **argv)
     if (strcmp(verb, "ban") == 0 || strcmp(verb, "level") == 0 || strcmp(verb, "reset") == 0 ||
         strcmp(verb, "unban") == 0 || strcmp(verb, "exceptions") == 0)
         return weir_cli_exceptions(argc - 1, argv + 1);
+    if (strcmp(verb, "import") == 0)
+        return weir_cli_rules_import(argc - 1, argv + 1);
     for (size_t i = 1; words[i]; i++)
         if (strcmp(verb, words[i]) == 0)
             return weir_cli_versions(argc - 1, argv + 1, help);

@@ -13,6 +13,7 @@
 #include "base/plural.h"
 #include "cli/notes.h"
 #include "cli/plain.h"
+#include "cli/serve_envoy.h"
 #include "cli/serve_flags.h"
 #include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
@@ -33,6 +34,7 @@ struct serving {
     struct weir_serve_flags flags;
     struct weir_serve_state state;
     struct weir_serve_rules rules;
+    struct weir_serve_envoy envoy;
     struct weir_takeover_join *join; /* NULL: it takes over from nobody */
     struct weir_serve_fixed fixed;   /* as it was at the start */
     struct weir_config_locks locks;  /* as well */
@@ -53,8 +55,8 @@ static void said_print(const struct weir_serve_said *said)
 static struct weir_config *load_or_print(struct serving *serving)
 {
     struct weir_serve_said said;
-    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, WEIR_RELOAD_NONE, NULL,
-                                                        &said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, &serving->envoy,
+                                                        WEIR_RELOAD_NONE, NULL, &said);
     if (!config)
         said_print(&said);
     return config;
@@ -63,8 +65,8 @@ static struct weir_config *load_or_print(struct serving *serving)
 static struct weir_setup *make_or_print(const struct serving *serving, struct weir_config *config)
 {
     struct weir_serve_said said;
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, NULL,
-                                                     config, "start", &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, &serving->envoy,
+                                                     serving->state.limiter, NULL, config, "start", &said);
     if (setup)
         setup->origin.rules = serving->rules.head;
     else
@@ -106,7 +108,8 @@ static struct weir_config *load_next(struct serving *serving, struct weir_revisi
                                      const struct weir_config *in_force, char *ret_fixed, size_t fixed_size,
                                      struct weir_serve_said *ret_said)
 {
-    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, what, in_force, ret_said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, &serving->envoy, what,
+                                                        in_force, ret_said);
     if (!config)
         return NULL;
     const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
@@ -118,6 +121,12 @@ static struct weir_config *load_next(struct serving *serving, struct weir_revisi
     (void)snprintf(ret_said->text, sizeof(ret_said->text), "out of memory");
     weir_config_destroy(config);
     return NULL;
+}
+
+static const char *limits_from(const struct serving *serving, const struct weir_config *config)
+{
+    const char *file = config->envoy_folder ? config->envoy_folder : serving->flags.config_file;
+    return file ? file : "the built-in example";
 }
 
 static struct weir_setup *make_next_setup(void *context, struct weir_revisions *revisions,
@@ -136,11 +145,11 @@ static struct weir_setup *make_next_setup(void *context, struct weir_revisions *
     /* That their numbers are known now changes nothing for anybody. */
     bool same = again && changes.count == 0;
     const struct weir_rule_head rules = again ? in_force->origin.rules : serving->rules.head;
-    bool newer = !weir_rule_head_same(&rules, &in_force->origin.rules);
+    bool newer = what == WEIR_RELOAD_RULES || !weir_rule_head_same(&rules, &in_force->origin.rules);
     const char *by = same ? in_force->origin.by : again ? "revision" : newer ? "rules" : "SIGHUP";
     const struct weir_setup *same_file = what == WEIR_RELOAD_FILE ? NULL : in_force;
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter,
-                                                     same_file, config, by, &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, &serving->envoy,
+                                                     serving->state.limiter, same_file, config, by, &said);
     if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
         return NULL;
@@ -155,11 +164,16 @@ static struct weir_setup *make_next_setup(void *context, struct weir_revisions *
         (void)snprintf(ret_said, said_size, "%s", changed);
     else
         (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
-                       weir_s(weir_rules_count(setup->rules)),
-                       serving->flags.config_file ? serving->flags.config_file : "the built-in example", version,
-                       replaced, changed[0] ? "; " : "", changed, note[0] ? "; " : "", note, said.text[0] ? "; " : "",
-                       said.text, kept[0] ? "; changed, but kept until a restart: " : "", kept);
+                       weir_s(weir_rules_count(setup->rules)), limits_from(serving, setup->config), version, replaced,
+                       changed[0] ? "; " : "", changed, note[0] ? "; " : "", note, said.text[0] ? "; " : "", said.text,
+                       kept[0] ? "; changed, but kept until a restart: " : "", kept);
     return setup;
+}
+
+static bool rules_changed(void *context)
+{
+    struct serving *serving = context;
+    return weir_serve_envoy_changed(&serving->envoy);
 }
 
 static void moved(void *context, const struct weir_setup *setup)
@@ -209,6 +223,7 @@ static int check(struct weir_serve_flags *flags)
     struct serving serving = { .flags = *flags };
     int code = check_with(&serving);
     weir_serve_rules_deinit(&serving.rules);
+    weir_serve_envoy_deinit(&serving.envoy);
     return code;
 }
 
@@ -319,6 +334,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .site = &serving->site.place,
         .reload = make_next_setup,
         .moved = moved,
+        .rules_changed = rules_changed,
         .context = serving,
         .follower = serving->rules.follower,
         .takeover_path = serving->flags.take_over,
@@ -402,6 +418,7 @@ int weir_cli_serve(int argc, char **argv)
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
     weir_serve_rules_deinit(&serving.rules);
+    weir_serve_envoy_deinit(&serving.envoy);
     weir_serve_site_end(&serving.site);
     weir_takeover_join_destroy(serving.join);
     weir_arena_destroy(serving.arena);

@@ -15,6 +15,7 @@
 #include "base/plural.h"
 #include "base/regular.h"
 #include "base/siphash.h"
+#include "cli/serve_envoy.h"
 #include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_rules.h"
@@ -24,6 +25,8 @@
 #include "rules/yaml_node.h"
 
 /* ---- loading ---- */
+
+#define NO_LIMITS "unmatched: admit\n" /* under those of --ratelimit-config */
 
 static void say_fault(const struct weir_serve_flags *flags, const struct weir_config_fault *fault,
                       struct weir_serve_said *ret_said)
@@ -82,20 +85,23 @@ static int read_text(const struct weir_serve_flags *flags, const struct weir_con
     const char *why = flags->config_file && !starts ? weir_regular_fault(flags->config_file) : NULL;
     if (why)
         return weir_config_fail(ret_fault, WEIR_EIO, (struct weir_mark){ 0, 0 }, "cannot be read: %s", why);
+    if (!flags->config_file && flags->ratelimit_config)
+        return weir_config_parse(NO_LIMITS, sizeof(NO_LIMITS) - 1, ret_config, ret_fault);
     return flags->config_file ? weir_config_load(flags->config_file, ret_config, ret_fault)
                               : weir_config_example(ret_config, ret_fault);
 }
 
 struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, struct weir_serve_rules *rules,
-                                           enum weir_reload what, const struct weir_config *in_force,
-                                           struct weir_serve_said *ret_said)
+                                           struct weir_serve_envoy *envoy, enum weir_reload what,
+                                           const struct weir_config *in_force, struct weir_serve_said *ret_said)
 {
     const bool starts = what == WEIR_RELOAD_NONE, anew = starts || what == WEIR_RELOAD_FILE;
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
     int error = read_text(flags, anew ? NULL : in_force, starts, &config, &fault);
-    if (!error && what != WEIR_RELOAD_REVISIONS && !weir_serve_rules_put(rules, &config, flags->node, ret_said)) {
+    if (!error && ((what != WEIR_RELOAD_REVISIONS && !weir_serve_rules_put(rules, &config, flags->node, ret_said)) ||
+                   !weir_serve_envoy_put(envoy, flags, what != WEIR_RELOAD_REVISIONS, &config, ret_said))) {
         weir_config_destroy(config);
         return NULL;
     }
@@ -108,7 +114,9 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
         return NULL;
     }
     size_t warnings = config->warnings_count + config->warnings_dropped;
-    if (flags->config_file && starts)
+    if (config->envoy_folder && starts)
+        weir_serve_envoy_warn(envoy, config);
+    else if (flags->config_file && starts)
         weir_serve_warn_config(config, flags->config_file, flags->check_file != NULL);
     else if (warnings > 0)
         (void)snprintf(ret_said->text, sizeof(ret_said->text), "%zu warning%s (weir rules check shows %s)", warnings,
@@ -132,7 +140,7 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
 static const char *source_of(const struct weir_serve_flags *flags, const struct weir_config *config)
 {
     char folder[PATH_MAX];
-    const char *file = flags->config_file;
+    const char *file = config->envoy_folder ? config->envoy_folder : flags->config_file;
     if (!file || file[0] == '/' || !getcwd(folder, sizeof(folder)))
         return file;
     const char *path = weir_arena_print(config->arena, "%s/%s", folder, file);
@@ -140,15 +148,18 @@ static const char *source_of(const struct weir_serve_flags *flags, const struct 
 }
 
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, const struct weir_serve_rules *rules,
-                                         struct weir_limiter *limiter, const struct weir_setup *before,
-                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said)
+                                         const struct weir_serve_envoy *envoy, struct weir_limiter *limiter,
+                                         const struct weir_setup *before, struct weir_config *config, const char *by,
+                                         struct weir_serve_said *ret_said)
 {
     struct weir_setup *setup = NULL;
     struct weir_config_fault fault = { 0 };
     if (!config)
         return NULL;
     if (weir_setup_create(config, limiter, before, &setup, &fault)) {
-        if (config->stored.size > 0 && fault.mark.line > 0) /* only limits have a place */
+        if (config->envoy_folder && fault.mark.line > 0)
+            weir_serve_envoy_say(envoy, &fault, ret_said);
+        else if (config->stored.size > 0 && fault.mark.line > 0) /* only limits have a place */
             weir_serve_rules_say(rules, &fault, ret_said);
         else
             say_fault(flags, &fault, ret_said);

@@ -31,6 +31,9 @@ static const char help[] =
     "                  ADDR is HOST:PORT, unix:/path, or off\n"
     "  --locks PATH    keep locks in this SQLite database, or off; wins over locks: in FILE\n"
     "                  (without FILE: locks.db in $STATE_DIRECTORY, $XDG_STATE_HOME/weir or ~/.local/state/weir)\n"
+    "  --ratelimit-config FOLDER\n"
+    "                  limits of envoyproxy/ratelimit's configuration files, as they are (docs/envoy.md), and none in "
+    "FILE\n"
     "  --memory SIZE   for all keys together (256MiB)\n"
     "  --threads N     event loops (one per core)\n"
     "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
@@ -106,7 +109,7 @@ static int read_grpc(void *flags, const char *what, char *value)
     return read_address(what, value, &((struct weir_serve_flags *)flags)->grpc);
 }
 
-#define OPTIONS_COUNT 13 /* with --help and the end */
+#define OPTIONS_COUNT 14 /* with --help and the end */
 
 static void options_make(struct weir_serve_flags *flags, struct weir_option ret_options[OPTIONS_COUNT])
 {
@@ -121,6 +124,7 @@ static void options_make(struct weir_serve_flags *flags, struct weir_option ret_
         { "node", .text = &flags->node },
         { "locks", .text = &flags->locks },
         { "take-over", .text = &flags->take_over },
+        { "ratelimit-config", .text = &flags->ratelimit_config },
         { "insecure", .given = &flags->insecure },
         WEIR_OPTIONS_HELP,
     };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file is loaded; if it names a store, the version is read there and takes the place of the file's rules; then both
- * are compiled as a server would (rules/ruleset.c). Called by explain.c and rules.c. */
+ * The file is loaded; if it names a store, the version is read there and takes the place of the file's rules, and if it
+ * names a folder of envoyproxy/ratelimit's files, what they say; then both are compiled as a server would
+ * (rules/ruleset.c). Called by explain.c and rules.c. */
 #include "cli/stored.h"
 
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include "base/fault_format.h"
 #include "modules/module.h"
 #include "rules/editor.h"
+#include "rules/envoy_rules.h"
 
 /* Number 0: the newest that nodes decide by. */
 static int read_version(const struct weir_rule_editor *editor, uint64_t number, struct weir_rule_version *ret_version,
@@ -73,6 +75,38 @@ static int put_version(struct weir_config **config, uint64_t number, struct weir
     return error;
 }
 
+static int told(struct weir_config_fault *fault, int error, const struct weir_envoy_rules_fault *placed)
+{
+    fault->mark = (struct weir_mark){ 0, 0 };
+    (void)snprintf(fault->text, sizeof(fault->text), "%.399s", placed->text);
+    return error;
+}
+
+/* Takes the place of *config. Faults are told of the folder's files; marks are of the text that is printed of them. */
+static int put_folder(struct weir_config **config, struct weir_config_faults *ret_faults, struct weir_stored *stored)
+{
+    struct weir_config *with = NULL;
+    struct weir_envoy_rules *rules = NULL;
+    struct weir_envoy_rules_fault placed;
+    const char *folder = (*config)->envoy_folder;
+    int error = weir_envoy_rules_load(folder, (*config)->envoy_count_all, &rules, &placed);
+    ret_faults->count = 1;
+    if (error)
+        return told(&ret_faults->list[0], error, &placed);
+    error = weir_config_with_rules(*config, rules->text, &with, ret_faults);
+    for (size_t i = 0; error && i < ret_faults->count; i++) {
+        weir_envoy_rules_place(rules, &ret_faults->list[i], &placed);
+        (void)told(&ret_faults->list[i], error, &placed);
+    }
+    (void)snprintf(stored->name, sizeof(stored->name), error ? "%.0s" : "weir rules import ratelimit %.120s", folder);
+    if (!error) {
+        weir_config_destroy(*config);
+        *config = with;
+    }
+    weir_envoy_rules_destroy(rules);
+    return error;
+}
+
 int weir_stored_ruleset(const char *file, const char *node, uint64_t version, struct weir_ruleset *ret_ruleset,
                         struct weir_config_faults *ret_faults, struct weir_stored *ret_stored)
 {
@@ -83,6 +117,8 @@ int weir_stored_ruleset(const char *file, const char *node, uint64_t version, st
     int error = weir_config_load_telling(file, &config, ret_faults);
     if (!error && config->rules.store.size > 0)
         error = put_version(&config, version, ret_faults, ret_stored);
+    if (!error && config->envoy_folder)
+        error = put_folder(&config, ret_faults, ret_stored);
     if (!error && node) {
         ret_faults->count = 1;
         error = weir_config_be(config, node, &ret_faults->list[0]);

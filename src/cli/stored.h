@@ -7,7 +7,8 @@
 #include "rules/ruleset.h"
 
 struct weir_stored {
-    char name[160]; /* whose lines the faults and the marks are: "version 42 of sqlite:/…"; "" = the file's */
+    char name[160]; /* whose lines the faults and the marks are: "version 42 of sqlite:/…", or what prints them;
+                       "" = the file's */
     char untold
         [400]; /* why the store could not be asked; the rule set is without limits then. "" = it was, or is none */
 };

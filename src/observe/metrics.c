@@ -21,10 +21,11 @@ enum {
     FALLBACKS = WEIR_METRICS_VERDICTS,
     LACKS = FALLBACKS + WEIR_FALLBACK_POLICIES,
     UNITS = LACKS + WEIR_LACKS,
-    COUNTERS = UNITS + WEIR_UNITS
+    HITS = UNITS + WEIR_UNITS,
+    COUNTERS = HITS + WEIR_HITS
 };
 struct page {
-    _Atomic uint64_t counts[PAGE_SLOTS][COUNTERS]; /* verdicts, fallbacks, lacks and units */
+    _Atomic uint64_t counts[PAGE_SLOTS][COUNTERS]; /* verdicts, fallbacks, lacks, units and hits */
 };
 
 /* Loops do not share a cache line. */
@@ -141,6 +142,12 @@ void weir_metrics_units(struct weir_metrics *metrics, size_t loop, uint32_t slot
     add(metrics, loop, slot, UNITS + units, count);
 }
 
+void weir_metrics_hit(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_hits hits, uint64_t count)
+{
+    weir_assert(hits < WEIR_HITS);
+    add(metrics, loop, slot, HITS + hits, count);
+}
+
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
 {
     if (verdict->admitted)
@@ -251,4 +258,15 @@ void weir_metrics_destroy(struct weir_metrics *metrics)
     free(metrics->loops);
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
+}
+
+const char *weir_hits_name(enum weir_hits hits)
+{
+    static const char *const names[] = { WEIR_HITS_LIST(WEIR_LIST_TEXT) };
+    return names[hits];
+}
+
+void weir_metrics_hits_of(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_HITS])
+{
+    sum(metrics, slot, HITS, WEIR_HITS, ret_counts);
 }

@@ -66,6 +66,21 @@ enum weir_units {
     WEIR_UNITS
 };
 
+/* Hits that Envoy asks of a limit, by the names that envoyproxy/ratelimit gives its statistics. */
+#define WEIR_HITS_LIST(X)                                                                                              \
+    X(TOTAL, "total_hits")                                                                                             \
+    X(WITHIN, "within_limit") /* charged */                                                                            \
+    X(NEAR, "near_limit")     /* of these: above four fifths of the limit */                                           \
+    X(OVER, "over_limit")                                                                                              \
+    X(SHADOW, "shadow_mode") /* of these: of a limit in shadow, which let them pass */
+
+enum weir_hits {
+#define WEIR_HITS_ENUM(name, text) WEIR_HITS_##name,
+    WEIR_HITS_LIST(WEIR_HITS_ENUM)
+#undef WEIR_HITS_ENUM
+        WEIR_HITS
+};
+
 enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_GRPC, WEIR_METRICS_PROTOCOLS };
 
 /* Of one loop. */
@@ -102,6 +117,9 @@ void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slo
 void weir_metrics_units(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_units units,
                         uint64_t count);
 
+/* Counts hits of one limit. */
+void weir_metrics_hit(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_hits hits, uint64_t count);
+
 /* What a limit's verdict counts as. */
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict);
 
@@ -117,3 +135,5 @@ void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_
 const char *weir_metrics_lack_name(enum weir_lack lack);
 void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS]);
 void weir_metrics_units_of(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_UNITS]);
+const char *weir_hits_name(enum weir_hits hits);
+void weir_metrics_hits_of(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_HITS]);

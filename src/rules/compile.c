@@ -14,7 +14,9 @@
 #include "core/share/split.h"
 #include "rules/compiler.h"
 #include "rules/condition.h"
+#include "rules/envoy_rules.h"
 #include "rules/pattern.h"
+#include "rules/replaces.h"
 #include "rules/reserve_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_node.h"
@@ -93,27 +95,60 @@ static bool is_any(const struct weir_wanted *wanted)
     return !wanted->terms && weir_pattern_is_any(wanted->pattern);
 }
 
+static bool is_negated(const struct weir_wanted *wanted)
+{
+    return wanted->terms && wanted->terms->negated;
+}
+
 /* "Any" is implied by every other condition on the same attribute but `not`. */
 static bool is_implied(const struct weir_wanted *wanted, size_t count, size_t index)
 {
     if (!is_any(&wanted[index]))
         return false;
     for (size_t i = 0; i < count; i++) {
-        bool negated = wanted[i].terms && wanted[i].terms->negated;
-        if (i != index && wanted[i].attribute == wanted[index].attribute && !negated &&
+        if (i != index && wanted[i].attribute == wanted[index].attribute && !is_negated(&wanted[i]) &&
             (!is_any(&wanted[i]) || i < index))
             return true;
     }
     return false;
 }
 
-static int path_make(struct weir_compiler *compiler, const struct weir_wanted *all, size_t count, uint32_t *ret_node)
+/* Whether it is for one kind of Envoy's descriptors: its path is met by these alone. */
+static bool is_of_descriptor(const struct weir_compiler *compiler, const struct weir_wanted *all, size_t count)
+{
+    const uint32_t descriptor = attribute_of(compiler, WEIR_ENVOY_DESCRIPTOR);
+    for (size_t i = 0; descriptor > 0 && i < count; i++)
+        if (all[i].attribute == descriptor && !is_negated(&all[i]))
+            return true;
+    return false;
+}
+
+static int filters_make(struct weir_compiler *compiler, const struct weir_wanted *all, size_t count,
+                        struct weir_compiled_entry *entry)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < count; i++)
+        room += is_negated(&all[i]);
+    entry->filters = room > 0 ? weir_arena_alloc(compiler->rules->arena, room, sizeof(*entry->filters)) : NULL;
+    if (room > 0 && !entry->filters)
+        return weir_compile_nomem(compiler);
+    for (size_t i = 0; i < count; i++)
+        if (is_negated(&all[i]))
+            entry->filters[entry->filters_count++] = (struct weir_compiled_filter){ all[i].attribute, all[i].terms };
+    return 0;
+}
+
+static int path_make(struct weir_compiler *compiler, const struct weir_wanted *all, size_t count,
+                     struct weir_compiled_entry *entry, uint32_t *ret_node)
 {
     struct weir_wanted kept[WEIR_CONDITIONS_MAX];
     size_t kept_count = 0;
     uint32_t node = WEIR_PATHS_ROOT;
+    const bool filters = is_of_descriptor(compiler, all, count);
+    if (filters && filters_make(compiler, all, count, entry))
+        return WEIR_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        if (is_implied(all, count, i))
+        if (is_implied(all, count, i) || (filters && is_negated(&all[i])))
             continue;
         kept[kept_count] = all[i];
         int error = weir_compile_condition(compiler, &kept[kept_count++]);
@@ -310,7 +345,7 @@ static int entry_compile(struct weir_compiler *compiler, const struct weir_confi
         error = conditions_copy(compiler, limit->match, limit->match_count, entry, wanted);
     }
     if (!error)
-        error = path_make(compiler, wanted, wanted_count, &node);
+        error = path_make(compiler, wanted, wanted_count, entry, &node);
     if (error)
         return error;
     entry->next = rules->paths.nodes[node].entry;
@@ -369,6 +404,8 @@ static int limits_compile(struct weir_compiler *compiler, const struct weir_conf
     int error = rules->entries && rules->limits ? weir_compile_begin(compiler) : weir_compile_nomem(compiler);
     for (size_t i = 0; i < config->limits_count && !error; i++)
         error = limit_compile(compiler, &config->limits[i]);
+    if (!error)
+        error = weir_replaces_compile(rules, config, compiler->fault);
     return error ? error : weir_compile_end(compiler);
 }
 

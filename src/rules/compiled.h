@@ -45,6 +45,13 @@ struct weir_compiled_condition {
     const struct weir_condition_values *terms;
 };
 
+/* A `not` of an entry that goes by the whole of a descriptor. It is on no path, but looked at when all else holds: of
+ * these there may be any number, and no other request pays for them. */
+struct weir_compiled_filter {
+    uint32_t attribute;
+    const struct weir_condition_values *terms;
+};
+
 /* A limit (first of its entries) or an override. */
 struct weir_compiled_entry {
     struct weir_rule rule;
@@ -53,6 +60,8 @@ struct weir_compiled_entry {
     uint32_t next; /* the next entry at the same node of the paths */
     uint32_t conditions_count;
     struct weir_compiled_condition *conditions; /* of the limit: its match; of an override: its own only */
+    uint32_t filters_count;
+    struct weir_compiled_filter *filters; /* of an override its limit's, too */
 };
 
 struct weir_compiled_limit {
@@ -66,6 +75,8 @@ struct weir_compiled_limit {
     uint32_t cost_attribute; /* 0: `cost` */
     uint64_t cost;
     unsigned ipv6_prefix;
+    uint32_t *replaces; /* limits, by index */
+    uint32_t replaces_count;
 };
 
 struct weir_rules {
@@ -79,8 +90,14 @@ struct weir_rules {
     uint32_t *absent_hold;            /* attributes that have a `not`, ascending; then 0 */
     struct weir_compiled_entry *entries;
     struct weir_compiled_limit *limits;
+    bool replaces;      /* some limit does */
     uint8_t secret[16]; /* cluster_secret: keys elsewhere are hashed with it */
     size_t attributes_count;
     size_t entries_count;
     size_t limits_count;
 };
+
+/* ---- match.c ---- */
+
+/* Takes charge number `at` out. */
+void weir_match_remove(struct weir_match *match, size_t at);

@@ -18,6 +18,7 @@
 #include "rules/limit_decode.h"
 #include "rules/locks_decode.h"
 #include "rules/overlaps.h"
+#include "rules/replaces.h"
 #include "rules/section_decode.h"
 #include "rules/sessions_decode.h"
 #include "rules/sharing_decode.h"
@@ -167,6 +168,13 @@ static int defaults_set(struct weir_config *config)
 /* One of them is the source, never both. */
 static int file_has_rules(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
+    const struct weir_yaml_node *limits = weir_yaml_find(root, "limits");
+    if (decode->config->envoy_folder && decode->config->rules.store.size > 0)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, weir_yaml_find(root, "envoy")->mark,
+                                "envoy.ratelimit_config names files, and rules a store: the limits are in one of them");
+    if (limits && decode->config->envoy_folder)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, limits->mark,
+                                "limits stands in the files that envoy.ratelimit_config names, not in this one");
     for (size_t i = 0; decode->config->rules.store.size > 0 && i < WEIR_COUNT_OF(stored_fields); i++) {
         const struct weir_yaml_node *key = weir_yaml_find(root, stored_fields[i].name);
         if (key)
@@ -206,6 +214,8 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
         return first;
     if (!first)
         first = weir_sharing_warn(decode);
+    if (!weir_decode_goes_on(decode, weir_replaces_check(decode), &first))
+        return first;
     if (!weir_decode_goes_on(decode, weir_overlaps_find(decode), &first) || first)
         return first;
     return weir_warnings_find(decode);
@@ -380,7 +390,6 @@ int weir_config_again(const struct weir_config *config, struct weir_config **ret
 int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
                            struct weir_config_faults *ret_faults)
 {
-    weir_assert(config->rules.store.size > 0);
     const struct reading reading = { config->source.data, config->source.size, config->directory, stored,
                                      config->secrets };
     return parse(&reading, ret_config, ret_faults->list, WEIR_CONFIG_FAULTS_MAX, &ret_faults->count);

@@ -27,6 +27,7 @@
 #define WEIR_TERMS_MAX 1000       /* values of one condition */
 #define WEIR_NOTS_MAX 256         /* different conditions with `not` in one configuration */
 #define WEIR_NOTS_OF_ATTRIBUTE 64 /* on one attribute */
+#define WEIR_REPLACES_MAX 1000    /* of one limit */
 #define WEIR_TOKENS_MAX 1000
 #define WEIR_HOSTS_MAX 64
 #define WEIR_HOST_NAME_MAX 253
@@ -199,7 +200,7 @@ struct weir_config_override {
 struct weir_config_limit {
     struct weir_mark mark;
     /* Where these keys stand; the limit's own place where one is absent. */
-    struct weir_mark mark_rate, mark_burst, mark_tz, mark_key, mark_cost, mark_hold;
+    struct weir_mark mark_rate, mark_burst, mark_tz, mark_key, mark_cost, mark_hold, mark_replaces;
     const char *name;
     struct weir_condition match[WEIR_MATCH_MAX]; /* by attribute */
     size_t match_count;
@@ -215,6 +216,8 @@ struct weir_config_limit {
     const char *cost_attribute;         /* the attribute that carries it; NULL = `cost` */
     struct weir_config_reserve reserve; /* only where `cost_attribute` is `amount` */
     unsigned ipv6_prefix;
+    const char **replaces; /* names of limits that a question of Envoy's does not meet if it meets this */
+    size_t replaces_count;
     enum weir_sharing sharing;
     uint64_t slack;        /* batched, gossip: units per node; 0 = max(1, n / (10 N)) */
     uint64_t interval_ns;  /* batched: 100 ms; 1 ms to 1 min */
@@ -384,6 +387,7 @@ struct weir_config {
     struct weir_config_http http_rules;
     /* envoy: descriptors of one question are each decided by themselves, and not all or nothing */
     bool envoy_count_all;
+    const char *envoy_folder; /* of the files that have all limits (rules/envoy_rules.h); NULL: there are none */
     /* table: */
     size_t memory_max;
     size_t log_memory_max;      /* 0 = the limiter's default */
@@ -466,8 +470,8 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
  * stands beside them is right. */
 int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults);
 
-/* The same file with a set of rules from its store: a YAML text with the keys `limits`, `unmatched` and `nodes`, no
- * other. The faults are of that text, for the file was right. */
+/* The same file with a set of rules from its store, or from envoy_folder: a YAML text with the keys `limits`,
+ * `unmatched` and `nodes`, no other. The faults are of that text, for the file was right. */
 int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
                            struct weir_config_faults *ret_faults);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "limits/zone.h"
+#include "rules/replaces.h"
 #include "rules/reserve_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_text.h"
@@ -148,6 +149,7 @@ static const struct weir_field limit_fields[] = {
     { "rollout", rollout_read, 0, false, 0, 0, NULL },
     { "on_full", weir_decode_word, OF(spec.on_full), false, 0, 0, on_full_words },
     { "on_change", weir_decode_word, OF(spec.on_change), false, 0, 0, on_change_words },
+    { "replaces", weir_replaces_decode, 0, false, 0, 0, NULL },
     { "ipv6_prefix", weir_decode_u32, OF(ipv6_prefix), false, 1, 128, NULL },
     { "sharing", weir_decode_word, OF(sharing), false, 0, 0, weir_sharing_words },
     { "slack", weir_decode_u64, OF(slack), false, 1, WEIR_BURST_MAX, NULL },

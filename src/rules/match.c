@@ -11,6 +11,7 @@
 #include "base/fault_format.h"
 #include "base/siphash.h"
 #include "rules/compiled.h"
+#include "rules/condition.h"
 #include "rules/number.h"
 #include "rules/request.h"
 
@@ -149,12 +150,25 @@ static bool is_skipped(struct matcher *matcher, const struct weir_compiled_entry
     return true;
 }
 
+/* Whether what its path does not ask for holds as well. */
+static bool is_filtered(const struct matcher *matcher, const struct weir_compiled_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->filters_count; i++) {
+        const struct weir_compiled_filter *filter = &entry->filters[i];
+        const struct weir_request_value *value = weir_request_find(matcher->request, filter->attribute);
+        if (!weir_condition_holds((struct weir_slice){ "", 0 }, filter->terms, value ? &value->value : NULL))
+            return true;
+    }
+    return false;
+}
+
 /* Keeps the entry if it is the best of its limit so far. */
 static int candidate_add(struct matcher *matcher, uint32_t number)
 {
     const struct weir_compiled_entry *entries = matcher->rules->entries;
     const struct weir_compiled_entry *entry = &entries[number];
-    if (is_skipped(matcher, entry) || !weir_request_is_for(matcher->request, matcher->rules, entry))
+    if (is_filtered(matcher, entry) || is_skipped(matcher, entry) ||
+        !weir_request_is_for(matcher->request, matcher->rules, entry))
         return 0;
     for (size_t i = 0; i < matcher->candidates_count; i++) {
         const struct weir_compiled_entry *other = &entries[matcher->candidates[i]];
@@ -328,6 +342,8 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
     int error = 0;
     for (size_t i = 0; i < matcher->candidates_count && !error; i++) {
         const struct weir_rule *rule = &rules->entries[matcher->candidates[i]].rule;
+        if (rules->limits[rule->index].replaces_count > 0 && match->replacing_count < WEIR_MATCH_REPLACING_MAX)
+            match->replacing[match->replacing_count++] = rule;
         if (rule->limit.spec.mode != WEIR_MODE_OFF)
             error = charge_make(rules, rule, request, cost, match, fault);
         else if (rules->limits[rule->index].levels_count > 0 && match->offs_count < WEIR_MATCH_OFFS_MAX)
@@ -345,6 +361,7 @@ static void match_empty(struct weir_match *match)
     match->lacks = NULL;
     match->lacks_count = 0;
     match->offs_count = 0;
+    match->replacing_count = 0;
 }
 
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
@@ -384,7 +401,7 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
 
 /* ---- exceptions ---- */
 
-static void charge_remove(struct weir_match *match, size_t at)
+void weir_match_remove(struct weir_match *match, size_t at)
 {
     match->remote_count -= match->rules[at]->limit.remote != NULL;
     match->count--;
@@ -412,7 +429,7 @@ bool weir_match_level(struct weir_match *match, size_t at, const struct weir_rul
 {
     weir_assert(match->rules[at]->index == level->index);
     if (level->limit.spec.mode == WEIR_MODE_OFF) {
-        charge_remove(match, at);
+        weir_match_remove(match, at);
         return false;
     }
     match->rules[at] = level; /* the key is the limit's */

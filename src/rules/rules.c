@@ -173,3 +173,8 @@ const struct weir_rule *weir_rules_override(const struct weir_rules *rules, size
         *ret_mark = entry->mark;
     return &entry->rule;
 }
+
+bool weir_rules_looks_at(const struct weir_rules *rules, struct weir_slice name)
+{
+    return weir_map_find(&rules->names, 0, name) > 0;
+}

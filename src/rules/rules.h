@@ -75,7 +75,8 @@ struct weir_match_lack {
     enum weir_lack lack;
 };
 
-#define WEIR_MATCH_OFFS_MAX 32 /* more are not told */
+#define WEIR_MATCH_OFFS_MAX 32      /* more are not told */
+#define WEIR_MATCH_REPLACING_MAX 16 /* more replace nothing */
 
 /* What a request has to pay, ready for weir_limiter_decide; charge i is under rules[i]; in the order of the file. */
 struct weir_match {
@@ -87,6 +88,8 @@ struct weir_match {
     struct weir_match_lack lacking[WEIR_MATCH_LACKS_MAX];
     size_t offs_count; /* limits that apply, whose mode is off, and that have levels, which may not be */
     const struct weir_rule *offs[WEIR_MATCH_OFFS_MAX];
+    size_t replacing_count; /* limits that apply, even if their mode is off, and replace others */
+    const struct weir_rule *replacing[WEIR_MATCH_REPLACING_MAX];
     size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
@@ -137,6 +140,12 @@ int weir_match_level_on(const struct weir_rules *rules, const struct weir_attrib
                         uint64_t cost, const struct weir_rule *level, struct weir_match *match,
                         struct weir_fault *ret_fault);
 
+/* Whether any limit replaces others (rules/replaces.h); takes those that some of `by` replace out of the match, and
+ * says how many they were. */
+bool weir_rules_replace(const struct weir_rules *rules);
+size_t weir_match_replace(const struct weir_rules *rules, struct weir_match *match, const struct weir_rule *const *by,
+                          size_t count);
+
 /* An exception says that the key of charge number `at` was reset: from now on it is counted at another counter, which
  * `mark` says, the same on every node. */
 void weir_match_reset(struct weir_match *match, size_t at, uint64_t mark);
@@ -151,6 +160,8 @@ struct weir_rules_key {
 };
 void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
                     const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key);
+/* Whether any limit looks at an attribute of this name. */
+bool weir_rules_looks_at(const struct weir_rules *rules, struct weir_slice name);
 /* NULL: none of them is called so. */
 const struct weir_attribute *weir_attribute_find(const struct weir_attribute *attributes, size_t count,
                                                  const char *name);

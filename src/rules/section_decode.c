@@ -78,8 +78,15 @@ int weir_envoy_decode(struct weir_decode *decode, const struct weir_yaml_node *v
 {
     static const struct weir_field fields[] = {
         { "count_all", weir_decode_switch, OF(envoy_count_all), false, 0, 0, NULL },
+        { "ratelimit_config", weir_decode_text, OF(envoy_folder), false, 1, PATH_MAX, NULL },
     };
-    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
+    struct weir_config *config = target;
+    int error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
+    if (!error && config->envoy_folder && config->envoy_folder[0] != '/' && decode->directory) {
+        config->envoy_folder = weir_arena_print(decode->arena, "%s%s", decode->directory, config->envoy_folder);
+        error = config->envoy_folder ? 0 : weir_decode_nomem(decode);
+    }
+    return error;
 }
 
 int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,

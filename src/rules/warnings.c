@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "rules/attribute_warnings.h"
 #include "rules/condition.h"
+#include "rules/envoy_rules.h"
 #include "rules/pattern.h"
 #include "rules/rollout.h"
 #include "table/logs.h"
@@ -96,10 +97,19 @@ static bool is_off(const struct weir_limit_spec *spec)
     return spec->mode == WEIR_MODE_OFF;
 }
 
+/* Whether it is for one kind of Envoy's descriptors: these are told `unlimited` where their limit is off. */
+static bool is_of_descriptor(const struct weir_config_limit *limit)
+{
+    for (size_t i = 0; i < limit->match_count; i++)
+        if (strcmp(limit->match[i].attribute, WEIR_ENVOY_DESCRIPTOR) == 0)
+            return true;
+    return false;
+}
+
 /* The limit is off, or an override for every key turns it off, and no other override, or level, turns it on. */
 static int off_check(struct weir_decode *decode, const struct weir_config_limit *limit)
 {
-    bool off = is_off(&limit->spec);
+    bool off = is_off(&limit->spec) && !is_of_descriptor(limit);
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
         bool rollout = limit->rollout > 0 && i + 1 == limit->overrides_count;

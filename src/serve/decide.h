@@ -13,6 +13,9 @@ struct weir_question {
     uint64_t cost;
     bool peek;
     bool can_wait; /* the answer may be held: see outcome->waiter */
+    /* Limits that replace others in this question; only of weir_decide_together. */
+    const struct weir_rule *const *replacing;
+    size_t replacing_count;
     struct weir_reserve_ask
         *reserve; /* not NULL: it is a reserve (serve/reserve.h), which never waits and never peeks */
 };

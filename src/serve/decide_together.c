@@ -21,6 +21,10 @@ static int match_one(struct weir_loop *loop, const struct weir_question *questio
     if (error)
         return error;
     one->met = match->met;
+    if (question->replacing_count > 0)
+        one->replaced = weir_match_replace(loop->setup->rules, match, question->replacing, question->replacing_count) >
+                            0 &&
+                        match->count == 0;
     if (!question->peek)
         weir_decide_count_lacks(loop, match);
     if (match->refused_by) {

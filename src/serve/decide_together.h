@@ -12,6 +12,7 @@
 struct weir_together {
     uint64_t charges; /* bit i: charge i of the outcome is its own, perhaps with others */
     bool met;         /* some limit applies, even if its mode is off */
+    bool replaced;    /* all that apply are replaced by others */
     /* It is refused whatever its limits say, and the others are only looked at: */
     const struct weir_rule *barred_by; /* whose key lacks an attribute or is banned; NULL: none */
     uint64_t barred_ns;                /* for how long: WEIR_NEVER for good */

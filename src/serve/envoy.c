@@ -14,7 +14,6 @@
 #include "serve/envoy_inside.h"
 #include "serve/shared.h"
 
-_Static_assert(WEIR_ENVOY_ENTRIES_MAX + 1 == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
 _Static_assert(WEIR_ENVOY_DESCRIPTORS_MAX <= WEIR_TOGETHER_MAX, "and together");
 
 bool weir_envoy_refunds(const struct weir_envoy_request *request)
@@ -25,26 +24,14 @@ bool weir_envoy_refunds(const struct weir_envoy_request *request)
     return false;
 }
 
-/* What only looks asks whether one unit would be admitted now. */
-static void make_questions(struct weir_envoy_work *work)
-{
-    const struct weir_envoy_request *request = &work->request;
-    struct weir_attribute *attribute = work->attributes;
-    for (size_t i = 0; i < request->count; i++) {
-        const struct weir_envoy_descriptor *one = &request->descriptors[i];
-        const uint64_t hits = one->negative ? 0 : weir_envoy_hits(request, i);
-        work->questions[i] = (struct weir_question){
-            .attributes = attribute, .count = one->count + 1, .cost = weir_max_u64(hits, 1), .peek = hits == 0
-        };
-        *attribute++ = (struct weir_attribute){ { "domain", 6 }, request->domain };
-        for (size_t j = 0; j < one->count; j++, attribute++) {
-            const struct weir_envoy_entry *entry = &request->entries[one->first + j];
-            *attribute = (struct weir_attribute){ entry->key, entry->value };
-        }
-    }
-}
-
 /* ---- groups ---- */
+
+/* After a wait the loop may have other rules. */
+static uint32_t slot_of(const struct weir_envoy_group *group, const struct weir_rule *rule)
+{
+    struct weir_loop *loop = group->ask->loop;
+    return group->pending ? weir_metrics_slot(loop->common->metrics, rule->name) : weir_loop_slot(loop, rule->index);
+}
 
 static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *group, const struct weir_outcome *outcome)
 {
@@ -60,12 +47,13 @@ static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *gro
                                                                    .level = rule->level,
                                                                    .spec = &rule->limit.spec,
                                                                    .verdict = outcome->verdicts[i],
-                                                                   .fallback = weir_outcome_fallback(outcome, i) };
+                                                                   .fallback = weir_outcome_fallback(outcome, i),
+                                                                   .slot = slot_of(group, rule) };
     }
     for (size_t i = 0; i < group->count; i++) {
         struct weir_envoy_each *each = &ask->each[group->members[i]];
         const struct weir_together *one = &group->each[i];
-        each->met = one->met;
+        each->met = one->met && !one->replaced;
         each->over = one->unmatched;
         each->parts |= base < WEIR_CHARGES_MAX ? one->charges << base : 0;
         if (!one->barred_by)
@@ -76,7 +64,8 @@ static int absorb(struct weir_envoy_ask *ask, const struct weir_envoy_group *gro
                                       .level = one->barred_by->level,
                                       .spec = &one->barred_by->limit.spec,
                                       .verdict = { .capacity = weir_limit_capacity(&one->barred_by->limit.spec),
-                                                   .retry_after_ns = one->barred_ns } };
+                                                   .retry_after_ns = one->barred_ns },
+                                      .slot = slot_of(group, one->barred_by) };
     }
     return 0;
 }
@@ -148,6 +137,7 @@ static void give_back(struct weir_envoy_ask *ask, struct weir_envoy_work *work, 
             weir_rules_match(ask->loop->setup->rules, work->questions[i].attributes, work->questions[i].count, hits,
                              &work->scratch, &fault))
             continue;
+        (void)weir_match_replace(ask->loop->setup->rules, &work->scratch, work->replacing, work->replacing_count);
         weir_refund(ask->loop, &work->scratch, time, units, &pending);
         if (pending) /* the engine does it, and nobody waits for its word */
             weir_transaction_abandon(pending);
@@ -160,7 +150,7 @@ static int decide_each(struct weir_envoy_work *work, struct weir_envoy_ask **ask
 {
     int error = 0;
     for (size_t i = 0; i < work->request.count && !error; i++) {
-        struct weir_envoy_group group = { .count = 1, .members = { (uint8_t)i } };
+        struct weir_envoy_group group = { .ask = *ask, .count = 1, .members = { (uint8_t)i } };
         if (!work->request.descriptors[i].has_limit && (all || work->questions[i].peek))
             error = decide_group(work, ask, &group, false, work->request.count, time, fault);
     }
@@ -170,7 +160,7 @@ static int decide_each(struct weir_envoy_work *work, struct weir_envoy_ask **ask
 static int decide_rest(struct weir_envoy_work *work, struct weir_envoy_ask **ask, const struct weir_time *time,
                        struct weir_fault *fault)
 {
-    struct weir_envoy_group group = { .count = 0 };
+    struct weir_envoy_group group = { .ask = *ask, .count = 0 };
     for (size_t i = 0; i < work->request.count; i++)
         if (!work->request.descriptors[i].has_limit && !work->questions[i].peek)
             group.members[group.count++] = (uint8_t)i;
@@ -179,14 +169,38 @@ static int decide_rest(struct weir_envoy_work *work, struct weir_envoy_ask **ask
     return decide_group(work, ask, &group, weir_envoy_refused_any(*ask), work->request.count, time, fault);
 }
 
-static int check_charges(struct weir_envoy_work *work, const struct weir_loop *loop, struct weir_fault *fault)
+static void end_question(struct weir_envoy_ask *ask, struct weir_envoy_work *work, const struct weir_time *time)
 {
+    weir_envoy_overrides_charge(ask, time);
+    weir_envoy_hits_count(ask);
+    weir_envoy_tell(ask, work);
+}
+
+/* Which limits replace others, whatever the other descriptors meet; those with a limit of their own meet none. */
+static void gather_replacing(struct weir_envoy_work *work, const struct weir_envoy_descriptor *one)
+{
+    for (size_t i = 0; !one->has_limit && i < work->scratch.replacing_count; i++)
+        work->replacing[work->replacing_count++] = work->scratch.replacing[i];
+}
+
+/* What several groups decide, one after the other, is known to have room before the first is charged. */
+static int look_ahead(struct weir_envoy_work *work, const struct weir_loop *loop, struct weir_fault *fault)
+{
+    const struct weir_rules *rules = loop->setup->rules;
     size_t charges = 0;
     int error = 0;
+    work->replacing_count = 0;
+    if (work->request.count == 1 && !weir_rules_replace(rules))
+        return 0;
     for (size_t i = 0; i < work->request.count && !error; i++) {
-        error = weir_rules_match(loop->setup->rules, work->questions[i].attributes, work->questions[i].count, 1,
-                                 &work->scratch, fault);
+        error = weir_rules_match(rules, work->questions[i].attributes, work->questions[i].count, 1, &work->scratch,
+                                 fault);
         charges += work->scratch.count + (work->scratch.refused_by != NULL) + work->request.descriptors[i].has_limit;
+        gather_replacing(work, &work->request.descriptors[i]);
+    }
+    for (size_t i = 0; i < work->request.count; i++) {
+        work->questions[i].replacing = work->replacing;
+        work->questions[i].replacing_count = work->replacing_count;
     }
     if (!error && charges > WEIR_CHARGES_MAX)
         error = weir_fault_format(fault, WEIR_ELIMIT, "descriptors", "meet more than %d limits", WEIR_CHARGES_MAX);
@@ -206,10 +220,11 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
     ask->done = done;
     ask->context = context;
     memset(ask->each, 0, ask->count * sizeof(ask->each[0]));
+    for (size_t i = 0; i < ask->count; i++)
+        ask->each[i].hits = work->request.descriptors[i].negative ? 0 : weir_envoy_hits(&work->request, i);
     *ret_later = NULL;
-    make_questions(work);
-    /* What several groups decide, one after the other, is known to have room before the first is charged. */
-    int error = ask->count > 1 ? check_charges(work, loop, ret_fault) : 0;
+    weir_envoy_questions_make(work, loop->setup->rules);
+    int error = look_ahead(work, loop, ret_fault);
     if (!error)
         error = weir_envoy_overrides_look(ask, work, time, ret_fault);
     if (!error)
@@ -226,8 +241,7 @@ int weir_envoy_decide(struct weir_loop *loop, struct weir_envoy_work *work, cons
         *ret_later = ask;
         return 0;
     }
-    weir_envoy_overrides_charge(ask, time);
-    weir_envoy_tell(ask, work);
+    end_question(ask, work, time);
     return 0;
 }
 
@@ -244,8 +258,7 @@ int weir_envoy_hear(struct weir_envoy_ask *ask, struct weir_envoy_work *work)
     }
     if (error)
         return error;
-    weir_envoy_overrides_charge(ask, &time);
-    weir_envoy_tell(ask, work);
+    end_question(ask, work, &time);
     return 0;
 }
 

@@ -8,12 +8,15 @@
 #include "serve/decide_together.h"
 #include "wire/envoy.h"
 
+#define WEIR_ENVOY_REPLACING_MAX (WEIR_ENVOY_DESCRIPTORS_MAX * WEIR_MATCH_REPLACING_MAX)
+
 /* One limit of an answer. */
 struct weir_envoy_part {
     const char *name, *level;
     const struct weir_limit_spec *spec;
     struct weir_verdict verdict;
     enum weir_fallback_policy fallback;
+    uint32_t slot; /* where it is counted */
 };
 
 /* Of one descriptor. */
@@ -22,6 +25,7 @@ struct weir_envoy_each {
     bool met;       /* some limit applies, even if its mode is off */
     bool over;      /* refused without a part that says so: it meets no limit */
     bool overrides; /* it brings its own limit */
+    uint64_t hits;  /* 0: it only looks, or gives back */
     struct weir_limit_spec spec;
     struct weir_bucket bucket;
     struct weir_key key;
@@ -58,9 +62,13 @@ struct weir_envoy_ask {
 /* Of one loop. */
 struct weir_envoy_work {
     struct weir_envoy_request request;
-    struct weir_attribute attributes[WEIR_ENVOY_ALL_MAX + WEIR_ENVOY_DESCRIPTORS_MAX];
+    struct weir_attribute attributes[WEIR_ENVOY_ALL_MAX + 2 * WEIR_ENVOY_DESCRIPTORS_MAX];
+    char keys[WEIR_ENVOY_DESCRIPTORS_MAX][WEIR_PATTERN_MAX];     /* of each descriptor: "tenant,path" */
+    char names[WEIR_ENVOY_ALL_MAX][WEIR_ATTRIBUTE_NAME_MAX + 1]; /* of entries whose key stands there twice */
     struct weir_question questions[WEIR_ENVOY_DESCRIPTORS_MAX];
     struct weir_match scratch;
+    size_t replacing_count; /* limits of the question that replace others */
+    const struct weir_rule *replacing[WEIR_ENVOY_REPLACING_MAX];
     struct weir_outcome outcome;
     struct weir_together together[WEIR_TOGETHER_MAX];
     struct weir_envoy_ask ask;

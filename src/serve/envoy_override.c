@@ -71,6 +71,8 @@ static int look(struct weir_envoy_ask *ask, const struct weir_envoy_request *req
         return weir_fault_format(fault, WEIR_ELIMIT, "descriptors", "meet more than %d limits", WEIR_CHARGES_MAX);
     each->parts = UINT64_C(1) << ask->parts_count;
     ask->parts[ask->parts_count++] = (struct weir_envoy_part){ .name = NAME,
+                                                               .slot = weir_metrics_slot(ask->loop->common->metrics,
+                                                                                         NAME),
                                                                .verdict = decide(ask, each, WEIR_PEEK, time) };
     return 0;
 }
@@ -105,7 +107,6 @@ void weir_envoy_overrides_charge(struct weir_envoy_ask *ask, const struct weir_t
             continue; /* it only looks */
         if (all || !refused)
             part->verdict = decide(ask, each, 0, time);
-        weir_metrics_decided(metrics, ask->loop->number, weir_metrics_slot(metrics, NAME),
-                             weir_metrics_verdict_of(&part->verdict), 1);
+        weir_metrics_decided(metrics, ask->loop->number, part->slot, weir_metrics_verdict_of(&part->verdict), 1);
     }
 }

@@ -432,6 +432,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_decisions(&out, loop->common->metrics);
     write_unlimited(&out, loop->common);
     weir_http_metrics_units(&out, loop);
+    weir_http_metrics_hits(&out, loop);
     weir_http_metrics_reserve(&out, loop);
     weir_http_metrics_top(&out, loop);
     write_latency(&out, loop->common);

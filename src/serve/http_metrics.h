@@ -12,6 +12,8 @@ struct weir_common;
 void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_common *common);
 
 /* weir_admitted_units_total and its like: of limits with one counter for all requests. */
+/* Hits of Envoy's questions, from the first one on. */
+void weir_http_metrics_hits(struct weir_prometheus *out, const struct weir_loop *loop);
 void weir_http_metrics_units(struct weir_prometheus *out, const struct weir_loop *loop);
 
 /* weir_reservations_open and its like. */

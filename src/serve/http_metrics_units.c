@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of GET /metrics, the calls of gRPC by status, and what alerts compare: the units that were admitted under a limit
- * with the most that it allows, and the refusals of one key with all. Never a key. Called by http_metrics.c. */
+ * Of GET /metrics, the calls of gRPC by status, the hits of Envoy's questions, and what alerts compare: the units that
+ * were admitted under a limit with the most that it allows, and the refusals of one key with all. Never a key. Called
+ * by http_metrics.c. */
 #include "serve/http_metrics.h"
 
 #include <stdlib.h>
@@ -46,6 +47,27 @@ void weir_http_metrics_grpc(struct weir_prometheus *out, const struct weir_commo
             weir_prometheus_sample(out, "weir_grpc_answers_total",
                                    (struct weir_label){ "status", weir_grpc_status_name((enum weir_grpc_status)i) },
                                    no_label, count);
+    }
+}
+
+void weir_http_metrics_hits(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_metrics *metrics = loop->common->metrics;
+    bool begun = false;
+    const uint32_t slots = (uint32_t)weir_metrics_slots(metrics);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_HITS];
+        weir_metrics_hits_of(metrics, slot, counts);
+        if (counts[WEIR_HITS_TOTAL] == 0)
+            continue;
+        if (!begun)
+            weir_prometheus_metric(out, "weir_envoy_hits_total", "counter",
+                                   "Hits that Envoy asked of each limit, by the statistics of envoyproxy/ratelimit.");
+        begun = true;
+        for (unsigned i = 0; i < WEIR_HITS; i++)
+            weir_prometheus_sample(out, "weir_envoy_hits_total",
+                                   (struct weir_label){ "limit", weir_metrics_name(metrics, slot) },
+                                   (struct weir_label){ "statistic", weir_hits_name((enum weir_hits)i) }, counts[i]);
     }
 }
 

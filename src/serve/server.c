@@ -258,6 +258,8 @@ static void on_look(uv_timer_t *timer)
     weir_sampler_look(&server->common, &time);
     if (weir_takeover_is_active(server->takeover)) /* what stands still is no trouble */
         return;
+    if (server->options.rules_changed && server->options.rules_changed(server->options.context))
+        reload(server, WEIR_RELOAD_RULES);
     weir_watch_look(server->watch, time.now_ns, time.wall_ns);
     weir_watch_server(server->watch, &server->common, server->setup);
     weir_marks_look(&server->common, server->setup);

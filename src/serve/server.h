@@ -21,8 +21,9 @@ struct weir_server;
 enum weir_reload {
     WEIR_RELOAD_NONE,
     WEIR_RELOAD_REVISIONS, /* other nodes have newer definitions: no text; what is said is only which limits change */
-    WEIR_RELOAD_RULES,     /* the set of rules of the follower, under the file as it was read last */
-    WEIR_RELOAD_FILE,      /* SIGHUP: all */
+    WEIR_RELOAD_RULES, /* the set of rules of the follower, or the files of Envoy's rate limit service, under the file
+                              as it was read last */
+    WEIR_RELOAD_FILE,  /* SIGHUP: all */
 };
 
 struct weir_server_options {
@@ -46,6 +47,9 @@ struct weir_server_options {
                                  enum weir_reload what, char *ret_said, size_t said_size);
     /* All loops decide by this setup now. The same thread. */
     void (*moved)(void *context, const struct weir_setup *setup);
+    /* Whether rules that stand in files were changed, so that they are to be read again (WEIR_RELOAD_RULES). The same
+     * thread, every WEIR_WATCH_PERIOD_MS. */
+    bool (*rules_changed)(void *context);
     void *context;
     struct weir_follower *follower; /* outlives the server; NULL: the file has the rules */
 

@@ -49,6 +49,9 @@ LOG = '''printf '192.0.2.%s - ada [06/Nov/2026:10:00:0%s +0000] "GET /api/x HTTP
 RUNS = [
     Run('envoy.md', ['weir serve --config weir.yaml', "curl -s localhost:8080/json"], "cat > weir.yaml <<'END'\n@yaml limits:@END\n",
         says=('grpc listening on 127.0.0.1:8081', '"overallCode":"OK"', '"name":"per-address"')),
+    Run('envoy.md', ['weir rules import ratelimit config', 'weir serve --ratelimit-config'],
+        "mkdir config; cat > config/edge.yaml <<'END'\n@yaml domain:@END\n",
+        says=('name: edge.remote_address', 'grpc listening on 127.0.0.1:8081', r'started.*limits? of .*config')),
     Run('README.md', ['$ redis-cli -p 6380', '$ curl localhost:8080/v1/locks/try-it'], SERVES,
         says=(r'RateLimit: "api-per-user";r=19', r'\* api-per-user +refuses', r'"granted":true', r'}me\n')),
     Run('README.md', ['cp examples/weir.yaml'], LOG, says=('no error|is fine|5 limits', r'4 lines \(combined\)', 'api-per-user', 'admitted')),

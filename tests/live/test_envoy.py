@@ -20,6 +20,13 @@ limits:
   - { name: per-user, match: { domain: edge }, key: [user], rate: 10/day, algorithm: fixed_window }
   - { name: per-path, match: { domain: edge, path: "/five*" }, key: [path], rate: 5/day, algorithm: fixed_window }
 '''
+FILE = '''
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: day, requests_per_unit: 10 } }
+  - { key: user, value: banned, rate_limit: { unit: day, requests_per_unit: 0 } }
+  - { key: path, value: /five*, rate_limit: { unit: month, requests_per_unit: 3 } }
+'''
 SHARED = '''
 engine: {{ redis: {{ servers: ["127.0.0.1:{port}"] }} }}
 cluster_secret: 000102030405060708090a0b0c0d0e0f
@@ -51,6 +58,19 @@ class Alone(unittest.TestCase):
             self.assertEqual(codes, [200] * 5 + [429] * 2)  # a refused one had charged nothing
             self.assertEqual(envoy.ask('ben', '/other')[0], 200)
             self.assertEqual(envoy.ask(None, '/five')[0], 429)  # a header that is not there makes no descriptor
+
+    def test_files_of_its_own_service(self):
+        """As they are, with the same Envoy: docs/envoy.md."""
+        with tempfile.TemporaryDirectory(prefix='weir-ratelimit-') as folder:
+            with open(f'{folder}/edge.yaml', 'w', encoding='ascii') as file:
+                file.write(FILE)
+            with Weir(None, arguments=('--ratelimit-config', folder, '--grpc', '127.0.0.1:0')) as weir, EnvoyServer(weir.port('grpc')) as envoy:
+                for left in (2, 1, 0):
+                    status, fields = envoy.ask('ada', '/five')
+                    self.assertEqual((status, int(fields['x-ratelimit-remaining'].split(',')[0])), (200, left))
+                self.assertEqual([envoy.ask('ada', '/five')[0] for _ in range(2)], [429, 429])
+                self.assertEqual([envoy.ask('ada', '/other')[0] for _ in range(8)], [200] * 7 + [429])
+                self.assertEqual([envoy.ask('banned', '/other')[0], envoy.ask('ben', '/five/b')[0]], [429, 200])
 
     def test_tokens(self):
         config = LIMITS + 'auth: { required: always, tokens: [ { name: envoy, secret: 0123456789abcdef, rights: [check] } ] }\n'

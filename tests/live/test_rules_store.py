@@ -173,6 +173,7 @@ class InSqlite(Case):
                          in weir.output(), 'nothing is told')
                 self.assertEqual(version(weir), 2)
         with Weir(config) as weir:
+            wait_for(lambda: 'rules_behind_begun' in weir.output(), 'nothing is told')
             weir.process.send_signal(signal.SIGHUP)
             wait_for(lambda: version(weir) == 1, 'a reload does not take it')
         with Weir(config) as weir:
