@@ -239,6 +239,8 @@ static void on_term(uv_signal_t *handle, int number)
 static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
+    if (server->common.loop_count == 0) /* gossip that could not begin runs what is due (serve/gossip.c) */
+        return;
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     const struct weir_time time = weir_time_read();
     weir_reservations_sweep(server->common.reservations, server->common.limiter, &time);
