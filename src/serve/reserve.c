@@ -12,7 +12,7 @@
 #include "base/timing.h"
 #include "serve/reserve_inside.h"
 
-#define SWEEP_MOST 1024 /* of each kind; ten times a second is more than can be reserved and left */
+#define SWEEP_MOST 1024 /* of each kind, a hundred times a second */
 #define MEMORY_LEAST_NS (60 * WEIR_NS_PER_SECOND)
 
 const char *const weir_reserve_ratios[WEIR_RESERVE_RATIOS + 1] = { "0.1", "0.25", "0.5", "0.75", "1",

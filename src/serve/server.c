@@ -239,8 +239,6 @@ static void on_term(uv_signal_t *handle, int number)
 static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
-    if (server->common.loop_count == 0) /* gossip that could not begin runs what is due (serve/gossip.c) */
-        return;
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     const struct weir_time time = weir_time_read();
     weir_reservations_sweep(server->common.reservations, server->common.limiter, &time);
@@ -295,7 +293,6 @@ static int start_handles(struct weir_server *server)
     if (uv_signal_start(&server->hup, on_hup, SIGHUP) || uv_signal_start(&server->term, on_term, SIGTERM) ||
         uv_signal_start(&server->interrupt, on_term, SIGINT))
         return WEIR_EIO;
-    uv_timer_start(&server->maintain, on_maintain, MAINTAIN_PERIOD_MS, MAINTAIN_PERIOD_MS);
     return weir_successor_start(&server->successor);
 }
 
@@ -340,6 +337,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->common.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
         error = weir_server_make_loops(server, ret_fault);
+    if (!error) /* not before there is what it maintains: gossip that cannot begin runs what is due */
+        uv_timer_start(&server->maintain, on_maintain, MAINTAIN_PERIOD_MS, MAINTAIN_PERIOD_MS);
     if (!error)
         error = weir_server_open_listeners(server, ret_fault);
     if (!error)

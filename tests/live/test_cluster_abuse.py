@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong around nodes that share a limit: names given twice, N that changes, forged and replayed datagrams,
 foreign values under our keys, a wrong password, TLS that nobody offers. Clear errors, no crash, bounds kept."""
+import os
+import pathlib
 import random
 import re
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -24,6 +27,17 @@ ENGINE_LIMITS = f'''
 '''
 GOSSIP_LIMITS = f'''
   - {{ name: gossip, match: {{ what: gossip }}, key: [user], rate: {COUNT}/day, sharing: gossip, slack: {SLACK} }}
+'''
+SLOW_BIND = '''
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    usleep(30000);
+    return ((int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, "bind"))(fd, address, size);
+}
 '''
 OVER = {'exact': 0, 'leased': 0, 'batched': SLACK, 'gossip': SLACK}
 
@@ -75,6 +89,19 @@ class Names(Base):
             with self.assertRaises(AssertionError) as caught:
                 Weir(text, 1, ('--node', 'a'))
         self.assertRegex(str(caught.exception), 'gossip|7946|address already in use')
+
+    def test_so_it_does_when_binding_takes_long(self):
+        """What runs every 10 ms is due then, and has nothing to work on."""
+        text = cluster.config(GOSSIP_LIMITS)
+        with Nodes(text, ('a',)), tempfile.TemporaryDirectory() as folder:
+            config, slow = pathlib.Path(folder, 'weir.yaml'), pathlib.Path(folder, 'slow.so')
+            config.write_text(text, encoding='utf-8')
+            subprocess.run(['cc', '-shared', '-fPIC', '-x', 'c', '-', '-o', slow], input=SLOW_BIND, text=True, check=True)
+            ended = subprocess.run([BUILD / 'weir', 'serve', '--config', config, '--node', 'a', '--resp', '127.0.0.1:0'],
+                                   env=dict(os.environ, LD_PRELOAD=str(slow)), capture_output=True, text=True, timeout=60,
+                                   check=False)
+        self.assertEqual(ended.returncode, 2, ended)
+        self.assertIn('address already in use', ended.stderr)
 
 
 class Reload(Base):
